@@ -2,7 +2,7 @@
 
 python benchmarks/audit.py [--writes 2000] [--folder FOLDER] [--postgres URL] [--json FILE]
 
-Both lanes are the same store, except that `_note` does nothing in the one without. They alternate in small rounds in
+Both lanes are the same store, except that `note` does nothing in the one without. They alternate in small rounds in
 one process, so that other load affects both alike; `ratio` is that of the medians of the rounds, `cpu_ratio` that of
 the processor time of this process, which other programs disturb less. With --postgres (an empty database of your own)
 many writers write at once, since there they wait for the end of the trail.
@@ -20,8 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
-
-import sqlalchemy as sa
+from typing import Any
 
 from engram import audit
 from engram.clock import Sources
@@ -41,15 +40,17 @@ Row = dict[str, object]
 class UnauditedSqlite(SqliteStore):
     """A store without an audit trail."""
 
-    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
-        pass
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._tables.note = lambda conn, action: None  # type: ignore[method-assign]
 
 
 class UnauditedPostgres(PostgresStore):
     """A store without an audit trail."""
 
-    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
-        pass
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._tables.note = lambda conn, action: None  # type: ignore[method-assign]
 
 
 def brain_on(store: SqlStore) -> Engram:
@@ -66,7 +67,7 @@ def compared(how: str, lanes: Sequence[Callable[[int], object]], rounds: int, pe
             start, busy = time.perf_counter(), time.process_time()
             for n in range(per_round):
                 lanes[lane](number + n)
-            if turn >= 2:  # the first warm up
+            if turn >= 2:  # the first rounds warm up
                 seconds[lane].append((time.perf_counter() - start) / per_round)
                 cpu[lane].append((time.process_time() - busy) / per_round)
         number += per_round
@@ -140,7 +141,7 @@ def on_postgres(url: str, writes: int) -> list[Row]:
                     start = time.perf_counter()
                     with ThreadPoolExecutor(writers) as pool:
                         list(pool.map(written, agents, repeat(turn), repeat(each)))
-                    if turn:  # the first warms up
+                    if turn:  # the first round warms up
                         rates[lane].append(each * writers / (time.perf_counter() - start))
             without, with_ = map(statistics.median, rates)
             row: Row = {"how": f"postgres, {writers} writers", "without": round(without), "with": round(with_)}

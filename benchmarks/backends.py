@@ -41,7 +41,7 @@ from engram.ports import Maintains, Matrix, Purpose, Scope
 from engram.privacy import SecretRedactor
 from engram.wiring import open_store
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the servers are started for the tests as well
+sys.path.append(str(Path(__file__).parent.parent / "tests"))  # for the servers that the tests start
 
 DIM, TOPICS = 384, 64
 BATCH = 500
@@ -233,9 +233,9 @@ def measure(back_end: BackEnd, size: int, calls: int) -> Line:
     def add(turn: int) -> None:
         ids.append(agent.remember(texts(len(ids), len(ids) + 1)[0]).id or "")
 
-    recall(0)  # the first one reads what is not in memory yet
+    recall(0)  # the first one fills the caches
     gc.collect()
-    gc.freeze()  # what one back end keeps in this process should not cost the others time
+    gc.freeze()  # so that objects of one store do not slow the others
     right.clear()
     recalls, adds = timed(calls, recall), timed(calls, add)
     return Line(

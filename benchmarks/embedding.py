@@ -63,7 +63,7 @@ def ideal(tokenizer: Tokenizer, texts: Sequence[str], inputs: set[str]) -> list[
     batches = []
     for first in range(0, len(ids), BATCH):
         some = ids[first : first + BATCH]
-        middle = sum(map(len, some)) // len(some)  # longer ones are cut, shorter ones repeat themselves: no padding
+        middle = sum(map(len, some)) // len(some)  # longer ones are cut, shorter ones repeated: no padding
         rows = np.array([(one * 2 * middle)[:middle] for one in some], dtype=np.int64)
         given = {"input_ids": rows, "attention_mask": np.ones_like(rows), "token_type_ids": np.zeros_like(rows)}
         batches.append({name: value for name, value in given.items() if name in inputs})

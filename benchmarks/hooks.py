@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import engram
-from engram.hooks.peer_server import offered
+from engram.hooks.peer_server import serve_hooks
 
 FAST = ["-P", "-m", "engram.hooks"]
 
@@ -81,7 +81,7 @@ def measured(lane: Lane, runs: int, agent: engram.AgentHandle) -> Cost:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     walls, processors = [], []
     for run in range(runs + 1):
-        fail(agent)  # what was refused too often would be let through for once
+        fail(agent)  # after too many refusals one trial would be let through
         used, began = spent(nearby=lane.nearby), time.perf_counter()
         done = subprocess.run(
             [sys.executable, *lane.words],
@@ -125,10 +125,10 @@ def main() -> None:
             agent.remember([f"Service number {n} runs on host {n % 17} in room {n % 5}" for n in range(asked.memories)])
             agent.remember("Staging runs PostgreSQL 15")
             costs = [measured(lane, asked.runs, agent) for lane in ways if not lane.nearby]
-            with offered(brain, str(path), "default") as place:
+            with serve_hooks(brain, str(path), "default") as place:
                 assert place is not None, "no process can be asked here"
                 costs += [measured(lane, asked.runs, agent) for lane in ways if lane.nearby]
-        time.sleep(5)  # what was told to the background ends before its database goes
+        time.sleep(5)  # background work ends before its database is removed
     report(costs)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(cost) for cost in costs], indent=2), encoding="utf-8")

@@ -35,7 +35,7 @@ from urllib.parse import urlsplit
 
 import engram
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the servers are started for the tests as well
+sys.path.append(str(Path(__file__).parent.parent / "tests"))  # for the servers that the tests start
 
 AGENT = "alice"
 BATCH = 500
@@ -130,7 +130,7 @@ def serving(target: Target, embedder: str, grpc: bool) -> Iterator[subprocess.Po
         process.wait(60)
 
 
-# Doors -------------------------------------------------------------------------------------------------
+# Interfaces --------------------------------------------------------------------------------------------
 
 
 class Connection:

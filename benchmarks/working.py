@@ -25,7 +25,7 @@ from pydantic import JsonValue
 import engram
 from engram.facades import WorkingMemory
 
-sys.path.append(str(Path(__file__).parent.parent / "tests"))  # where the servers are started for the tests as well
+sys.path.append(str(Path(__file__).parent.parent / "tests"))  # for the servers that the tests start
 
 VALUE: dict[str, JsonValue] = {
     "task": "deploy",
@@ -61,7 +61,7 @@ def medians(ways: Ways, calls: int) -> dict[str, dict[str, float]]:
     taken: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for n in range(calls):
         for name, way in ways.items():
-            way["set"](n)  # whoever comes first after a pause would pay for waking the server
+            way["set"](n)  # the first call after a pause would include waking the server
             for call, run in way.items():
                 start = time.perf_counter()
                 run(n)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -31,21 +34,35 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background, wher
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give each test the name of a folder, which most never create: quicker than an empty `tmp_path` for each."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(_homes: Iterator[Path], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = next(_homes)
     for name in [name for name in os.environ if name.startswith(PREFIX) and name != "ENGRAM_LONG"]:
         monkeypatch.delenv(name)
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / "home" / name))
+        monkeypatch.setenv(name, str(home / name))
+    if "process" not in request.node.keywords:
+        monkeypatch.setenv("ENGRAM_DURABLE", "no")  # only a power cut makes a difference
     monkeypatch.setenv("ENGRAM_MODEL_DOWNLOAD", "no")
     monkeypatch.setenv("ENGRAM_EMBEDDER", "hashing")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _template_schema() -> Iterator[None]:
-    """Create SQLite databases from one that was migrated once; a test of migrations uses `real_migrations`."""
+def _once_for_all() -> Iterator[None]:
+    """Do once what opening a memory does each time: run the migrations, and read what all packages declare.
+
+    A test of migrations uses `real_migrations`.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrate, "upgrade", upgrade_from_template)
+        patch.setattr("engram.wiring.entry_points", cache(entry_points))
         yield
 
 

@@ -8,10 +8,10 @@ from functools import cached_property, update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
-from engram.agents.cycles import Insight, Life, Which
+from engram.agents.cycles import CycleRef, Insight, Life
 from engram.agents.definitions import Definitions
 from engram.agents.executor import AsyncJudge, Recover, Task, TaskExecutor, TaskResult
-from engram.agents.guard import Around, Function, Guarding, OnWarn, Options
+from engram.agents.guard import CircumstanceFields, Function, GuardedBlock, GuardOptions, OnWarn
 from engram.agents.workflows.runner import WorkflowEngine
 from engram.agents.workspaces.snapshots import Workspaces
 from engram.audit import AuditTrail
@@ -239,7 +239,7 @@ class AsyncLife:
     def __init__(self, life: Life) -> None:
         self._sync = life
 
-    async def record(self, cycle: Which, insights: Insight | Sequence[Insight], **fields: Any) -> list[Receipt]:
+    async def record(self, cycle: CycleRef, insights: Insight | Sequence[Insight], **fields: Any) -> list[Receipt]:
         """`Life.record`, in a thread."""
         return await asyncio.to_thread(lambda: self._sync.record(cycle, insights, **fields))
 
@@ -461,15 +461,15 @@ class AsyncAgent:
     @overload
     def guard(self, function: Function, /) -> Function: ...
     @overload
-    def guard(self, function: None = None, /, **options: Unpack[Options]) -> Callable[[Function], Function]: ...
-    def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+    def guard(self, function: None = None, /, **options: Unpack[GuardOptions]) -> Callable[[Function], Function]: ...
+    def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[GuardOptions]) -> Any:
         """`AgentHandle.guard`; calls of a coroutine function ask the memory in a thread."""
         decorate = self._sync.guard(**options)
         return decorate if function is None else decorate(function)
 
     def guarding(
-        self, *, action: str, context: str, on_warn: OnWarn | None = None, **around: Unpack[Around]
-    ) -> Guarding:
+        self, *, action: str, context: str, on_warn: OnWarn | None = None, **around: Unpack[CircumstanceFields]
+    ) -> GuardedBlock:
         """`AgentHandle.guarding`, for `async with`."""
         return self._sync.guarding(action=action, context=context, on_warn=on_warn, **around)
 

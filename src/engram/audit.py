@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from engram.clock import Sources
-from engram.errors import Conflict, InvalidInput, MissingExtra, NotFound, StoreCorrupt, Unsupported
+from engram.errors import Conflict, Hint, InvalidInput, MissingExtra, NotFound, StoreCorrupt, Unsupported
 from engram.model import AuditEntry, AuditProblem, AuditVerification, Checkpoint
 from engram.model.audit import GENESIS, canonical_json, sha256_hex
 from engram.ports import KeepsAudit
@@ -51,7 +51,7 @@ class PublicKey:
     _key: Ed25519PublicKey
 
     def signed(self, checkpoint: Checkpoint) -> bool:
-        """Whether the owner of this key has signed it, as it is."""
+        """Verify that the owner of a key signed the checkpoint, and that it is unchanged."""
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - there is a key, so there is the package
 
         try:
@@ -81,7 +81,7 @@ def signer(path: Path) -> Signer:
     private = _pem(path)
     ed25519 = _cryptography()
     if not isinstance(private, ed25519.Ed25519PrivateKey):
-        raise InvalidInput(f"{path} is no private Ed25519 key; name the file that `engram audit checkpoint` made")
+        raise InvalidInput(f"{path} is no private Ed25519 key", hint=Hint("audit checkpoint", "makes such a file"))
     return Signer(_public(private.public_key()), private)
 
 
@@ -208,11 +208,12 @@ class AuditTrail:
         Raises `NotFound` without such a checkpoint, and `Conflict` if the trail is not whole: pruning hides nothing.
         """
         if not any(known.seq == through for known in self._store.checkpoints()):
-            raise NotFound(f"there is no checkpoint of entry {through}; `engram audit checkpoint` makes one")
+            raise NotFound(f"there is no checkpoint of entry {through}", hint=Hint("audit checkpoint", "makes one"))
         found = self.verify(keys=keys)
         if found.problems:
             worst = found.problems[0]
-            raise Conflict(f"the trail is not whole (entry {worst.seq} {worst.what}); see `engram audit verify`")
+            hint = Hint("audit verify", "shows where")
+            raise Conflict(f"the trail is not whole (entry {worst.seq} {worst.what})", hint=hint)
         return self._store.prune(through)
 
     def verify(self, anchors: Sequence[Checkpoint] = (), keys: Sequence[PublicKey] = ()) -> AuditVerification:

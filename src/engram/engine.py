@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from engram import telemetry
 from engram.agents.cycles import Life
-from engram.agents.definitions import Definitions, Overrides, overrides
-from engram.agents.guard import Around, Function, Guarding, OnWarn, Options, guard
+from engram.agents.definitions import Definitions, Overrides, memory_overrides
+from engram.agents.guard import CircumstanceFields, Function, GuardedBlock, GuardOptions, OnWarn, guard
 from engram.agents.workflows.runner import WorkflowEngine
 from engram.agents.workspaces.objects import Objects
 from engram.agents.workspaces.snapshots import Workspaces
 from engram.audit import AuditTrail
 from engram.clock import Sources
-from engram.errors import InvalidInput, Unsupported
+from engram.errors import Hint, InvalidInput, Unsupported
 from engram.learning import advice, events
 from engram.learning import outcomes as crediting
 from engram.learning.events import ANYWHERE, Circumstances
@@ -95,6 +95,8 @@ if TYPE_CHECKING:
     from engram.upkeep.maintenance import Upkeep
 
 Memories = list[Memory]
+MOST_HANDLES = 1000
+"""Handles of agents that are kept, so that a server does not check the name of an agent for each request."""
 
 
 class Engram:
@@ -116,6 +118,7 @@ class Engram:
         self.objects = objects
         self.redactor = redactor
         self.sources = sources
+        self._handles: dict[str, AgentHandle] = {}
         experience, embeddings = Experience(store), Embeddings(store, embedder, say)
         self._parts = MemoryParts(
             store=store,
@@ -133,11 +136,16 @@ class Engram:
 
     def agent(self, name: str) -> AgentHandle:
         """Everything that one agent can do, in its own scope; an agent exists from its first memory on."""
+        if isinstance(name, str) and (known := self._handles.get(name)) is not None:
+            return known
         scope = Scope(name)
         arguments.agent(name)
         if self.redactor.clean([name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
-        return AgentHandle(self, scope)
+        if len(self._handles) >= MOST_HANDLES:
+            self._handles.clear()
+        self._handles[name] = handle = AgentHandle(self, scope)
+        return handle
 
     def agents(self) -> list[str]:
         """The names of all agents that have stored or imported something, in their order."""
@@ -444,8 +452,8 @@ class AgentHandle:
     @overload
     def guard(self, function: Function, /) -> Function: ...
     @overload
-    def guard(self, function: None = None, /, **options: Unpack[Options]) -> Callable[[Function], Function]: ...
-    def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[Options]) -> Any:
+    def guard(self, function: None = None, /, **options: Unpack[GuardOptions]) -> Callable[[Function], Function]: ...
+    def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[GuardOptions]) -> Any:
         """Check every call of a function, or of a coroutine function, before it runs, and record how it went.
 
         A call that is known to fail raises `ActionBlocked` instead; a warning goes to `on_warn`, or to the log. The
@@ -456,10 +464,10 @@ class AgentHandle:
         return decorate if function is None else decorate(function)
 
     def guarding(
-        self, *, action: str, context: str, on_warn: OnWarn | None = None, **around: Unpack[Around]
-    ) -> Guarding:
+        self, *, action: str, context: str, on_warn: OnWarn | None = None, **around: Unpack[CircumstanceFields]
+    ) -> GuardedBlock:
         """The same around a block, with `with` or `async with`: it gives the verdict."""
-        return Guarding(self, action, context, around, on_warn)
+        return GuardedBlock(self, action, context, around, on_warn)
 
     @traced("update_memory")
     def outcome(
@@ -572,7 +580,7 @@ class AgentHandle:
 
     def _overrides(self) -> Overrides:
         known = can(self._store, KeepsEvents)
-        return overrides(self._brain.definitions.current(self.name) if known else None)
+        return memory_overrides(self._brain.definitions.current(self.name) if known else None)
 
     @property
     def grants(self) -> Grants:
@@ -643,8 +651,8 @@ class AgentHandle:
         """Its folders: snapshots of them by content, what changed in between, and the way back."""
         if self._brain.objects is None:
             raise Unsupported(
-                "this database has no folder for files beside it; set `objects` (ENGRAM_OBJECTS), or give "
-                "`engram.open(url, objects=FOLDER)`"
+                "this database has no folder for files beside it",
+                hint=Hint(setup="set `objects` (ENGRAM_OBJECTS), or give `engram.open(url, objects=FOLDER)`"),
             )
         brain = self._brain
         return Workspaces(brain.store, self._scope, brain.redactor, brain.sources, self._brain.objects)
@@ -684,4 +692,6 @@ def predict(
 
 
 def _nowhere() -> ExpiringStore:
-    raise Unsupported("this memory was put together without a place for working memory; open it with `engram.open`")
+    raise Unsupported(
+        "this memory was put together without a place for working memory", hint=Hint(setup="open it with `engram.open`")
+    )

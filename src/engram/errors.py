@@ -1,15 +1,15 @@
-"""Every error Engram raises, in one tree; each message ends with what to do next.
+"""All errors that Engram raises, as a tree; each message ends with what to do next.
 
 EngramError                  exit 1
-├── InvalidInput             exit 2   the caller gave a value that cannot be used
+├── InvalidInput             exit 2   a value cannot be used
 ├── ConfigError              exit 2   a setting is unknown or malformed
-├── NotFound                 exit 3   no such thing in this scope
+├── NotFound                 exit 3   it does not exist in this scope
 ├── NotAllowed               exit 4   the scope has no right to it
-│   ├── ActionBlocked                 it is known to fail, and was not done
+│   ├── ActionBlocked                 the action is known to fail, and was not carried out
 │   └── Unauthenticated               the key is missing, wrong, expired or revoked
-├── Conflict                 exit 5   somebody else changed it first
-├── TooMany                  exit 1   asked too often, or for too much at once
-├── Unsupported              exit 1   this back end cannot do that
+├── Conflict                 exit 5   it was changed by another call first
+├── TooMany                  exit 1   too many requests, or too much in one request
+├── Unsupported              exit 1   this store does not support it
 ├── MissingExtra             exit 1   an optional package is not installed
 ├── ModelError               exit 1   an embedding model cannot be used
 │   ├── ModelUnavailable              it is not installed, or could not be fetched
@@ -17,24 +17,83 @@ EngramError                  exit 1
 └── StoreError               exit 1   the database cannot be used
     ├── NotAnEngramDatabase           the file belongs to another program
     ├── NewerSchema                   written by a newer Engram
-    ├── StoreAway                     the server does not answer, or not to us
-    ├── StoreBusy                     others kept it too busy for too long
+    ├── StoreAway                     the server does not answer, or refuses the connection
+    ├── StoreBusy                     other processes kept it busy for too long
     ├── StoreFull                     the disk is full
     ├── StoreReadOnly                 the file or its folder cannot be written
-    ├── StoreCorrupt                  what was read is not what was written
+    ├── StoreCorrupt                  the data read is not what was written
     └── StoreClosed                   used after close()
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A next step, which each interface words for its own readers: a command, a request, a tool or a method."""
+
+    command: str = ""
+    """The command that takes the step, such as `memory list`; other interfaces find their own name by it."""
+    purpose: str = "shows what there is"
+    """What the step is good for, as words after its name."""
+    setup: str = ""
+    """What to change where the memory is opened, instead of a step; callers from outside are not told."""
+
+    def __str__(self) -> str:
+        """The hint for Python."""
+        return self.setup or f"`{METHODS.get(self.command) or self.shell}` {self.purpose}"
+
+    @property
+    def shell(self) -> str:
+        """The command line."""
+        return f"engram {self.command}"
+
+
+METHODS = {
+    "agent list": "brain.agents()",
+    "grant list": "agent.grants.list()",
+    "learning failures": "agent.learning.failures()",
+    "memory list": "agent.list()",
+    "prevention list": "agent.learning.checks()",
+    "quarantine list": "agent.quarantine.list()",
+    "workflow list": "agent.workflows().runs()",
+    "workspace list": "agent.workspaces.list()",
+}
+"""The methods that take the step of a command in Python."""
+
+Naming = Callable[[Hint], str | None]
+"""An interface's own name for the step of a hint; `None` if it has none."""
+
+
+def join_hint(message: str, hint: Hint | None, naming: Naming) -> str:
+    """A message with a hint in the words of an interface, or without it if the interface has no name for the step."""
+    name = naming(hint) if hint is not None and hint.command else None
+    return message if name is None or hint is None else f"{message}; `{name}` {hint.purpose}"
+
+
 class EngramError(Exception):
-    """Something Engram could not do; the message says what, and what to do next."""
+    """Base class of all errors; the message says what failed, and what to do next."""
 
     code: ClassVar[str] = "failed"
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: object = "", *, hint: Hint | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}; {hint}")
+        self.message = str(message)
+        """What is wrong, without the hint."""
+        self.hint = hint
+
+    def worded(self, naming: Naming) -> str:
+        """The message for the readers of an interface."""
+        return join_hint(self.message, self.hint, naming)
+
+    def for_shell(self) -> str:
+        """The message for the command line."""
+        return str(self) if self.hint is not None and self.hint.setup else self.worded(lambda hint: hint.shell)
 
 
 class InvalidInput(EngramError):
@@ -52,7 +111,7 @@ class ConfigError(EngramError):
 
 
 class NotFound(EngramError):
-    """No such thing in this scope; somebody else's thing answers the same way."""
+    """It does not exist in this scope; an id of another agent is reported in the same way."""
 
     code = "not_found"
     exit_code = 3
@@ -66,7 +125,7 @@ class NotAllowed(EngramError):
 
 
 class ActionBlocked(NotAllowed):
-    """An action is known to fail, and was not done; `verdict` has the failures, and what worked instead."""
+    """An action is known to fail, and was not carried out; `verdict` has the failures, and what worked instead."""
 
     code = "blocked"
 
@@ -76,32 +135,32 @@ class ActionBlocked(NotAllowed):
 
 
 class Unauthenticated(NotAllowed):
-    """The caller's key is missing, wrong, expired or revoked; which of these is not said."""
+    """The API key is missing, wrong, expired or revoked; the message does not reveal which."""
 
     code = "unauthenticated"
 
 
 class Conflict(EngramError):
-    """The row changed since it was read, or a key is taken by something else."""
+    """The row was changed since it was read, or a key is used for something else."""
 
     code = "conflict"
     exit_code = 5
 
 
 class TooMany(EngramError):
-    """The caller asked too often, or for too much at once; the same may be asked again later, or in parts."""
+    """Too many requests, or too much in one request; try again later, or in parts."""
 
     code = "too_many"
 
 
 class Unsupported(EngramError):
-    """The back end in use does not have this ability."""
+    """The store does not support this operation."""
 
     code = "unsupported"
 
 
 class MissingExtra(EngramError):
-    """An optional package is not installed; the message names the extra that brings it."""
+    """An optional package is not installed; the message names the extra to install."""
 
     code = "missing_extra"
 
@@ -131,31 +190,31 @@ class StoreError(EngramError):
 
 
 class NotAnEngramDatabase(StoreError):
-    """The file belongs to another program; it was not touched."""
+    """The file belongs to another program; it was not changed."""
 
     code = "not_engram"
 
 
 class NewerSchema(StoreError):
-    """The database was written by a newer Engram; it was not touched."""
+    """The database was written by a newer Engram; it was not changed."""
 
     code = "newer_schema"
 
 
 class StoreAway(StoreError):
-    """The server that keeps the database does not answer, or does not let us in."""
+    """The database server does not answer, or refuses the connection."""
 
     code = "away"
 
 
 class StoreBusy(StoreError):
-    """Others kept the database busy for longer than the busy timeout."""
+    """Other processes kept the database busy for longer than the busy timeout."""
 
     code = "busy"
 
 
 class StoreFull(StoreError):
-    """There is no space left; nothing of this call was stored, what was there is intact."""
+    """There is no space left; nothing of this call was stored, and existing data is intact."""
 
     code = "full"
 
@@ -167,7 +226,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """What was read is not what was written."""
+    """The data read is not what was written."""
 
     code = "corrupt"
 

@@ -18,7 +18,7 @@ from engram.config import Settings
 from engram.embed.catalog import KNOWN
 from engram.embed.models import Models, default_folders, resolve, warn_if_changed
 from engram.engine import Engram
-from engram.errors import ConfigError, Conflict, InvalidInput, MissingExtra, StoreError, Unsupported
+from engram.errors import ConfigError, Conflict, Hint, InvalidInput, MissingExtra, StoreError, Unsupported
 from engram.ports import (
     Embedder,
     Encrypts,
@@ -143,7 +143,7 @@ def encrypt(settings: Settings, mode: str, progress: Callable[[int, int], None] 
             raise Unsupported("this store cannot be encrypted; use SQLite or PostgreSQL")
         how = store.encryption()["mode"]
         if how not in {"none", mode}:
-            raise Conflict(f"it is encrypted already, as {how}; `engram db copy` to a new database changes that")
+            raise Conflict(f"it is encrypted already, as {how}", hint=Hint("db copy", "to a new database changes that"))
         if mode == "fields":
             return store.encrypt(progress)
         rows = int(store.info().get("memories") or 0) if isinstance(store, Maintains) else 0

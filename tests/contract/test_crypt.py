@@ -441,7 +441,7 @@ class Killed(Exception):
 @contextmanager
 def killed_after(store: SqliteStore, transactions: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The process ends after so many transactions, in the midst of the next one."""
-    write, left = store._write, [transactions]
+    write, left = store._file.write, [transactions]
 
     @contextmanager
     def counted(scope: Scope | None) -> Iterator[object]:
@@ -451,7 +451,7 @@ def killed_after(store: SqliteStore, transactions: int, monkeypatch: pytest.Monk
                 raise Killed
             left[0] -= 1
 
-    monkeypatch.setattr(store, "_write", counted)
+    monkeypatch.setattr(store._file, "write", counted)
     with pytest.raises(Killed):
         yield
 
@@ -531,13 +531,13 @@ def test_keys_of_a_transaction_that_was_undone_are_not_used(
         assert isinstance(store, SqliteStore)
 
         def undone(conn: sa.Connection) -> None:
-            assert store._sealer is not None
-            store._sealer.keys(conn, "alice", make=True)
-            store._sealer.keys(conn, "alice")
+            sealer = store._encryption.codec().sealer
+            sealer.keys(conn, "alice", make=True)
+            sealer.keys(conn, "alice")
             raise Killed
 
         with pytest.raises(Killed):
-            store._transact(ALICE, undone)
+            store._file.transact(ALICE, undone)
         assert not keys_of(path)
         alice.remember("hello")
         assert ("alice", "d1") in keys_of(path)

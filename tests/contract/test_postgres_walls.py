@@ -27,7 +27,7 @@ from engram.clock import Sources
 from engram.errors import EngramError, InvalidInput, NewerSchema, StoreAway, StoreError, Unsupported
 from engram.ports import Query, Scope
 from engram.stores import migrate
-from engram.stores.postgres import PostgresStore, open_store
+from engram.stores.postgres import PostgresStore, PostgresTables, open_store
 from engram.stores.schema import REVISION
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import Maker
@@ -175,14 +175,14 @@ def test_a_scope_does_not_stay_on_a_pooled_connection(postgres_url: str) -> None
     with closing(PostgresStore(postgres_url, Sources(), pool_size=1, max_overflow=0)) as store:
         for use in (lambda: fill(store, ALICE), lambda: store.search(ALICE, Query()), store.agents, store.info):
             use()
-            with store._engine.connect() as conn:
+            with store._tables.engine.connect() as conn:
                 assert conn.exec_driver_sql("SELECT agent FROM memories").all() == []
                 left = "SELECT current_setting('engram.agent', true), current_setting('engram.everyone', true)"
                 assert [value or "" for value in conn.exec_driver_sql(left).one()] == ["", ""]
                 assert conn.exec_driver_sql("SELECT current_user").scalar() == "engram_app"
-        with pytest.raises(Exception, match="ZeroDivision"), store._write(ALICE):
+        with pytest.raises(Exception, match="ZeroDivision"), store._tables.write(ALICE):
             raise RuntimeError("ZeroDivision")
-        with store._engine.connect() as conn:
+        with store._tables.engine.connect() as conn:
             assert conn.exec_driver_sql("SELECT agent FROM memories").all() == []
 
 
@@ -205,7 +205,7 @@ def test_a_namespace_and_an_embedder_may_have_any_name(store: PostgresStore, nam
     assert store.place([(ALICE, entry.memory.id, place)]) == 1
     assert [match.id for match in store.search(ALICE, Query(near=place))] == [entry.memory.id]
     assert store.search(ALICE, Query(near=other)) == []
-    with store._engine.connect() as conn:
+    with store._tables.engine.connect() as conn:
         (made,) = conn.scalars(sa.text("SELECT indexdef FROM pg_indexes WHERE indexname ^@ 'near_'"))
     quoted = name.replace("'", "''")
     assert f"'{quoted}'" in made
@@ -351,7 +351,7 @@ def test_a_database_of_the_schema_before_keeps_its_vectors_and_gets_the_new_key(
     with monkeypatch.context() as patch:
         patch.setattr("engram.stores.postgres.REVISION", "0002")
         patch.setattr("engram.stores.postgres.upgrade", partial(migrate.upgrade, scripts=scripts))
-        patch.setattr(PostgresStore, "_chain", lambda *given: None)
+        patch.setattr(PostgresTables, "append_audit", lambda *given: None)
         with closing(PostgresStore(empty_postgres_url, Sources())) as old:
             old.add(ALICE, [entry])
     with psycopg.connect(empty_postgres_url) as conn:
@@ -425,13 +425,13 @@ def test_a_url_that_cannot_be_read_is_refused_without_the_password(url: str) -> 
 def test_the_pool_is_set_in_the_url(postgres_url: str) -> None:
     store = open_store(f"{postgres_url}?pool_size=3&max_overflow=2", ExactVectors(), Sources(), {"busy_seconds": 5.0})
     with closing(store):
-        assert store._engine.pool.size() == 3  # type: ignore[attr-defined]
+        assert store._tables.engine.pool.size() == 3  # type: ignore[attr-defined]
         assert store.agents() == []
 
 
 def test_the_options_of_the_url_are_kept(postgres_url: str) -> None:
     url = f"{postgres_url}?options=-c%20work_mem%3D7MB&application_name=mine"
-    with closing(PostgresStore(url, Sources())) as store, store._engine.connect() as conn:
+    with closing(PostgresStore(url, Sources())) as store, store._tables.engine.connect() as conn:
         shown = [conn.exec_driver_sql(f"SHOW {name}").scalar() for name in ("work_mem", "application_name")]
         assert shown == ["7MB", "mine"]
         assert conn.exec_driver_sql("SHOW statement_timeout").scalar() == "30s"

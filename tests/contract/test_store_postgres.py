@@ -24,7 +24,7 @@ from engram.model import Clean, MemoryType
 from engram.ports import LONG_TERM, Filter, Match, Placed, Query, Scope
 from engram.stores import postgres, rules
 from engram.stores.memory import InMemoryStore
-from engram.stores.postgres import PostgresStore
+from engram.stores.postgres import PostgresStore, PostgresTables, _TermStatistics
 from engram.stores.schema import agents
 from engram.stores.sql import LATER
 from engram.stores.vectors.exact import ExactVectors
@@ -33,6 +33,12 @@ from engram.testing.factories import START, passages, placed, unit
 from support.postgres_server import beside, command, empty
 
 pytest_plugins = ["support.postgres_server"]
+
+
+def statistics(store: PostgresStore) -> dict[Scope, _TermStatistics]:
+    """What the store knows of the words of large scopes."""
+    assert isinstance(store._tables, PostgresTables)
+    return store._tables.known
 
 
 class TestPostgres(MemoryStoreContract):
@@ -205,11 +211,11 @@ def plan(store: PostgresStore, query: Query) -> str:
         if "<=>" in statement and not statement.startswith("EXPLAIN"):
             lines.extend(row[0] for row in conn.exec_driver_sql(f"EXPLAIN {statement}", given))
 
-    sa.event.listen(store._engine, "before_cursor_execute", explain)
+    sa.event.listen(store._tables.engine, "before_cursor_execute", explain)
     try:
         store.search(SCOPES[0], query)
     finally:
-        sa.event.remove(store._engine, "before_cursor_execute", explain)
+        sa.event.remove(store._tables.engine, "before_cursor_execute", explain)
     return "\n".join(lines)
 
 
@@ -268,7 +274,7 @@ def test_one_memory_and_one_recall_wait_for_the_server_only_so_often(postgres_ur
             asked.append(statement)
 
     with engram.open(postgres_url, embedder="hashing") as brain:
-        alice, database = brain.agent("alice"), cast(PostgresStore, brain.store)._engine
+        alice, database = brain.agent("alice"), cast(PostgresStore, brain.store)._tables.engine
         alice.remember("Staging runs PostgreSQL 15")
         assert alice.recall("staging")
         sa.event.listen(database, "before_cursor_execute", ask)
@@ -281,12 +287,12 @@ def test_one_memory_and_one_recall_wait_for_the_server_only_so_often(postgres_ur
 
 def test_what_was_put_off_is_sent_before_the_commit(postgres_url: str) -> None:
     with closing(PostgresStore(postgres_url, Sources())) as store:
-        with store._write(None) as conn:
+        with store._tables.write(None) as conn:
             conn.execute(agents.insert(), {"agent": "alice", "created_at": 1}, execution_options=LATER)
         assert store.agents() == ["alice"]
-        with pytest.raises(StoreBusy, match="the same thing at the same time"), store._write(None) as conn:
+        with pytest.raises(StoreBusy, match="the same thing at the same time"), store._tables.write(None) as conn:
             conn.execute(agents.insert(), {"agent": "alice", "created_at": 1}, execution_options=LATER)
-        with pytest.raises(ZeroDivisionError), store._write(None) as conn:
+        with pytest.raises(ZeroDivisionError), store._tables.write(None) as conn:
             _break(conn.execute(agents.insert(), {"agent": "bob", "created_at": 1}, execution_options=LATER))
         assert store.agents() == ["alice"]
 
@@ -337,7 +343,7 @@ def test_common_words_are_counted_once_and_rare_ones_choose(crowd: tuple[Postgre
     first = found(store, ZEBRA)
     zebras = [id for n, id in enumerate(ids) if n % 7 == 3]
     assert sorted(first) == zebras
-    known = store._known[Scope("alice")]
+    known = statistics(store)[Scope("alice")]
     assert (known.rows, known.holders) == (70, {"deploy": 70})
     assert found(store, ZEBRA) == first
     assert found(store, replace(ZEBRA, limit=15)) == [*first, *(ids[n] for n in (69, 68, 67, 65, 64))]
@@ -369,8 +375,8 @@ def test_after_many_writes_words_are_counted_anew(crowd: tuple[PostgresStore, li
     make = Maker("alice", FixedSources(START + timedelta(days=1)))
     store.add(Scope("alice"), [make.event(f"another zebra {n}") for n in range(10)])
     found(store, ZEBRA)
-    assert store._known[Scope("alice")].rows == 80
-    assert store._known[Scope("alice")].holders == {"deploy": 70, "zebra": 20}
+    assert statistics(store)[Scope("alice")].rows == 80
+    assert statistics(store)[Scope("alice")].holders == {"deploy": 70, "zebra": 20}
 
 
 def test_only_so_many_scopes_are_known(crowd: tuple[PostgresStore, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,7 +385,7 @@ def test_only_so_many_scopes_are_known(crowd: tuple[PostgresStore, list[str]], m
     for make in (Maker("bob"), Maker("carol")):
         store.add(Scope(make.agent), [make.event(f"deploy {n}") for n in range(30)])
         store.search(Scope(make.agent), ZEBRA)
-    assert list(store._known) == [Scope("carol")]
+    assert list(statistics(store)) == [Scope("carol")]
 
 
 # One moment ----------------------------------------------------------------------------------------------
@@ -407,4 +413,4 @@ def test_an_exact_search_leaves_the_indexes_to_what_follows(postgres_url: str) -
         store.add(alice, [entry])
         with store.snapshot(alice):
             assert store.search(alice, Query(near=placed(1, 0, 0)))
-            assert store._look(alice, lambda conn: conn.scalar(sa.text("SHOW enable_indexscan"))) == "on"
+            assert store._tables.look(alice, lambda conn: conn.scalar(sa.text("SHOW enable_indexscan"))) == "on"

@@ -181,7 +181,7 @@ def test_every_connection_has_the_promised_settings(open_at: Open, durable: bool
         "trusted_schema": 0,
         "busy_timeout": 30_000,
     }
-    with closing(store._connect()) as conn:
+    with closing(store._file._connect()) as conn:
         assert {name: conn.execute(f"PRAGMA {name}").fetchone()[0] for name in expected} == expected
 
 
@@ -760,10 +760,10 @@ def test_the_log_is_not_carried_over_while_another_process_writes(path: Path, op
     before = path.read_bytes()
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert not store._empty_log(0.05)
+        assert not store._file._empty_log(0.05)
         assert path.read_bytes() == before
         other.execute("ROLLBACK")
-    assert store._empty_log(0.05)
+    assert store._file._empty_log(0.05)
     assert b"deploy" in path.read_bytes()
     assert b"deploy" not in log.read_bytes()
     assert len(store.search(ALICE, DEPLOY)) == 5
@@ -776,10 +776,10 @@ def test_whoever_reads_for_a_moment_holds_the_log_up_for_a_moment(path: Path, op
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM memories").fetchall()
         store.add(ALICE, [make.event("another deploy")])
-        assert not store._empty_log(0.02)
+        assert not store._file._empty_log(0.02)
         waiting = threading.Timer(0.1, other.execute, ["ROLLBACK"])
         waiting.start()
-        assert store._empty_log(20.0)
+        assert store._file._empty_log(20.0)
         waiting.join()
     assert b"deploy" not in log.read_bytes()
 
@@ -794,13 +794,13 @@ def test_scrubs_that_are_asked_for_meanwhile_are_done_together(
         begun.set()
         return go.wait(30)
 
-    monkeypatch.setattr(store, "_scrub_all", slowly)
+    monkeypatch.setattr(store._file, "_scrub_all", slowly)
     threads = [threading.Thread(target=store.scrub) for _ in range(5)]
     threads[0].start()
     assert begun.wait(30)
     for thread in threads[1:]:
         thread.start()
-    while store._scrubs_asked < len(threads):
+    while store._file._scrubs_asked < len(threads):
         threading.Event().wait(0.01)
     go.set()
     for thread in threads:

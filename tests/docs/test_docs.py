@@ -9,19 +9,35 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from engram import config, errors
+from support.command_line import Run
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> Iterator[tuple[str, str]]:
+    """The commands that a page shows, each with what it shows below it."""
+    for block in blocks(page, "console"):
+        for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            assert command.startswith("engram "), command
+            yield command, expected
+
+
+def matches(command: str, printed: str, expected: str) -> None:
+    same = doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS)
+    assert same, f"{command}\n{printed}\nis not\n{expected}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -36,23 +52,25 @@ def test_the_python_examples_of_a_page_run_from_top_to_bottom(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_commands_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "ENGRAM_DB": str(tmp_path / "team.db"), "PYTHONIOENCODING": "utf-8"}
-    for block in blocks(page, "console"):
-        for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-            program, *arguments = shlex.split(command)
-            assert program == "engram", command
-            done = subprocess.run(
-                [sys.executable, "-m", "engram", *arguments],
-                capture_output=True,
-                text=True,
-                env=environment,
-                cwd=tmp_path,
-                check=False,
-            )
-            assert done.returncode == 0, (command, done.stderr)
-            same = doctest.OutputChecker().check_output(expected, done.stdout, doctest.ELLIPSIS)
-            assert same, f"{command}\n{done.stdout}\nis not\n{expected}"
+def test_the_commands_of_a_page_print_what_it_says(page: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for command, expected in commands(page):
+        matches(command, run(command).stdout, expected)
+
+
+def test_the_commands_of_the_readme_print_what_it_says_as_programs(path: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "ENGRAM_DB": str(path), "PYTHONIOENCODING": "utf-8"}
+    for command, expected in commands(README):
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(command)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=tmp_path,
+            check=False,
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        matches(command, done.stdout, expected)
 
 
 def test_every_setting_is_documented() -> None:

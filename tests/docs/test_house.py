@@ -46,3 +46,20 @@ def test_every_sql_statement_on_memories_names_the_scope() -> None:
             touches = re.search(r"(HYDRATE|select\(|\.delete\(\)|\.update\(\)\.where)", body)
             if touches and function.name not in across and "memories" in body:
                 assert "agent" in body or "conditions(scope" in body, f"{file.name}: {function.name}"
+
+
+def test_unit_tests_are_where_their_module_is() -> None:
+    """tests/unit/<package>/test_<module>.py is about that module, test_<module>_<aspect>.py about one side of it.
+
+    A file may be named after its package, too, if it is about the whole of it.
+    """
+    units = Path(__file__).parents[1] / "unit"
+    lost = []
+    for file in sorted(units.rglob("test_*.py")):
+        package = SOURCE / file.parent.relative_to(units)
+        modules = {path.stem for path in package.rglob("*") if path.suffix == ".py" or path.is_dir()}
+        modules |= {package.name} if package.is_dir() else set()
+        name = file.stem.removeprefix("test_")
+        if not any(name == module or name.startswith(f"{module}_") for module in modules):
+            lost.append(file.relative_to(units).as_posix())
+    assert lost == []

@@ -12,7 +12,7 @@ import pytest
 import engram
 
 WORKER = Path(__file__).parents[1] / "support" / "concurrency_worker.py"
-PROCESSES, ROUNDS = 8, 500
+PROCESSES, ROUNDS = 8, 500 if os.environ.get("ENGRAM_LONG") else 200
 
 
 @pytest.mark.slow

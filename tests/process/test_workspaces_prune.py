@@ -112,16 +112,16 @@ def test_what_comes_back_after_it_was_deleted_is_stored_again(
 def test_a_note_names_no_content_that_was_deleted(own: Workspaces, brain: engram.Engram, folder: Path) -> None:
     versions(own, folder, 2)
     assert brain.objects is not None
-    (name,) = brain.objects.notes("seen-*.json")
-    note = json.loads(brain.objects.note(name))
+    (name,) = brain.objects.note_names("seen-*.json")
+    note = json.loads(brain.objects.read_note(name))
     (folder / "page").write_text("version 0")
     old = next(file for file in own.files(own.snapshots("site")[0]).values() if file.path == "page")
     note["files"]["page"][4] = old.hash
-    brain.objects.take_note(name, json.dumps(note).encode())
+    brain.objects.write_note(name, json.dumps(note).encode())
     (brain.objects.folder / "seen-broken.json").write_text("[")
     own.prune("site", keep=1)
-    assert "page" not in json.loads(brain.objects.note(name))["files"]
-    assert brain.objects.note("seen-broken.json") == b""
+    assert "page" not in json.loads(brain.objects.read_note(name))["files"]
+    assert brain.objects.read_note("seen-broken.json") == b""
 
 
 def test_chunks_that_are_still_needed_stay(own: Workspaces, brain: engram.Engram, folder: Path) -> None:
@@ -174,7 +174,7 @@ def test_snapshots_wait_for_a_prune_and_it_for_them(own: Workspaces, brain: engr
     (folder / "page").write_text("x")
     assert brain.objects is not None
     with ThreadPoolExecutor() as others:
-        with brain.objects.alone():
+        with brain.objects.exclusive():
             taking = others.submit(own.snapshot, "site")
             assert not wait([taking], 0.2).done
         assert taking.result().fresh
@@ -260,5 +260,5 @@ def test_a_server_needs_the_setting_objects_and_then_has_workspaces(
 def test_a_folder_that_cannot_be_locked_is_named(tmp_path: Path) -> None:
     (tmp_path / "objects" / "lock").mkdir(parents=True)
     objects = Objects(tmp_path / "objects")
-    with pytest.raises(StoreError, match="cannot be locked"), objects.alone():
+    with pytest.raises(StoreError, match="cannot be locked"), objects.exclusive():
         pass

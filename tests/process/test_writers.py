@@ -34,8 +34,8 @@ def test_what_was_shown_is_known_while_it_is_on_its_way_to_the_database(store: S
     store.set_setting("x", "1")
     shown = LoggedRecall("r1", Sources().now(), ("m1",), {}, {})
     store.log_recall(ALICE, shown)
-    with store._write(None) as conn:
-        store._write_shown(conn)
+    with store._file.write(None) as conn:
+        store._file._write_recalls(conn, store._file.pending.begin_recalls())
         assert seen_elsewhere(store, "r1") == shown
     store.close()
 
@@ -45,14 +45,14 @@ def test_what_was_shown_is_written_again_if_it_was_undone(store: SqliteStore) ->
     store.log_recall(ALICE, shown)
 
     def fails() -> None:
-        with store._write(None) as conn:
-            store._write_shown(conn)
+        with store._file.write(None) as conn:
+            store._file._write_recalls(conn, store._file.pending.begin_recalls())
             raise InvalidInput("no")
 
     with pytest.raises(InvalidInput):
         fails()
     assert store.get_recall(ALICE, "r1") == shown
-    assert not store._showing
+    assert not store._file.pending.writing
     store.close()
 
 
@@ -65,7 +65,7 @@ def test_who_waits_too_long_for_his_turn_is_told_so(store: SqliteStore) -> None:
         except StoreBusy as error:
             told.append(str(error))
 
-    with store._write(None):
+    with store._file.write(None):
         thread = threading.Thread(target=write)
         thread.start()
         thread.join()
@@ -95,7 +95,7 @@ def test_many_threads_write_without_anybody_being_left_out(path: Path) -> None:
 
 
 def test_the_word_index_can_be_merged_as_often_as_something_is_forgotten(store: SqliteStore) -> None:
-    with store._write(None) as conn:
+    with store._file.write(None) as conn:
         for number in range(MOST_LEVELS * 5):
             fetch(conn, "INSERT INTO memory_words (scope, words) VALUES ('s', :word)", {"word": f"word{number} all"})
             merge_words(conn)

@@ -118,7 +118,9 @@ def test_a_memory_is_not_lost_to_a_model_and_upkeep_fills_the_vector_in() -> Non
     alice = brain.agent("alice")
     receipt = alice.remember("the cache was cold")
     assert receipt.status == "stored"
-    assert "reembed" in (receipt.reason or "")
+    assert "without a vector" in (receipt.reason or "")
+    assert receipt.hint is not None
+    assert receipt.hint.command == "upkeep reembed"
     (hit,) = alice.recall("cold cache")
     assert (hit.id, hit.why["found_by"]) == (receipt.id, "words")
     assert any("words only" in line for line in said)

@@ -99,13 +99,12 @@ def simulate(
             )
             for place in (*same.tolist(), *nearest.tolist())
         ]
-        suggestion = suggestions.suggest(
+        suggestion = suggestions.DecisionEvaluator(settings).suggest(
             f"context-{context}",
             episodes,
             now=NOW,
             groups={EVERYTHING: tallies},
             actions=list(tallies),
-            settings=settings,
         )
         for record in suggestion.actions:
             truth = float(rates[group[context], int(record.action.removeprefix("action-"))])

@@ -190,7 +190,7 @@ def locomo(value: Any, name: str = "the file") -> DataSet:
                     answerable=answerable,
                     turns=gold,
                     sessions=frozenset(sessions[id] for id in gold),
-                    asked_at=ended,  # it does not say; "in March" is the last March before the end
+                    asked_at=ended,  # unknown; "in March" is the last March before the end
                 )
             )
     return _data_set("LoCoMo", name, conversations, questions, left_out)
@@ -304,7 +304,7 @@ def longmemeval(value: Any, name: str = "the file", *, single_store: bool = Fals
     conversations, questions, gold = [], [], dict[str, dict[str, list[str]]]()
     names = [STORE] if single_store else [query.question_id for query in queries]
     for id, haystack in zip(names, haystacks, strict=True):
-        if id not in gold:  # else the question comes twice
+        if id not in gold:  # else the question is repeated
             conversation, gold[id] = _longmemeval_turns(id, haystack, left_out)
             conversations.append(conversation)
     for query in _unique("questions", queries, "question_id", left_out):

@@ -294,7 +294,7 @@ def time_calls(calls: Calls, queries: int, on_progress: Callable[[int], None]) -
     names = list(calls)
     took: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()
-    gc.freeze()  # what the others keep in this process should not cost any of them time
+    gc.freeze()  # so that objects of one system do not slow the others
     try:
         for turn in range(-min(WARM_UP, queries), queries):
             shift = turn % len(names)

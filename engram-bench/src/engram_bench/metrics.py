@@ -45,7 +45,7 @@ def scores(ranked: Sequence[str], gold: Collection[str], k: int) -> RankingScore
     """Return the scores of the first k; repeated ids count once. Raises `ValueError` without gold."""
     right = frozenset(gold)
     if not right:
-        raise ValueError("a ranking can only be scored against something")
+        raise ValueError("a ranking cannot be scored without right answers")
     ranks = [rank for rank, id in enumerate(list(dict.fromkeys(ranked))[:k], start=1) if id in right]
     gain = math.fsum(1 / math.log2(rank + 1) for rank in ranks)
     ideal = math.fsum(1 / math.log2(rank + 1) for rank in range(1, min(len(right), k) + 1))

@@ -300,7 +300,7 @@ def detect_secrets() -> Other | None:
         return None
 
     def find(texts: Sequence[str]) -> list[list[str]]:
-        # A file of all texts, and not its scan of single lines, which takes every word for a secret.
+        # Scan a file of all texts: the scan of single lines takes every word for a secret.
         owner, lines = list[int](), list[str]()
         for number, text in enumerate(texts):
             parts = [" ".join(part.splitlines()) for part in text.split("\n")]

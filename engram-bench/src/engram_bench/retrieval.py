@@ -59,7 +59,7 @@ def store(brain: Engram, data: DataSet, on_progress: ProgressCallback = no_progr
     Each conversation is an agent of its own, named after its content. Raises `InvalidInput` if there are only vectors
     of another embedder, because then only words would be searched.
     """
-    identity = brain.embedder.identity  # a model that cannot be had is an error here, and not a worse result
+    identity = brain.embedder.identity  # a missing model is an error here, not a worse result
     total, done, refused = sum(len(conversation.turns) for conversation in data.conversations), 0, 0
     agents = agents_of(brain, data)
     for conversation in data.conversations:

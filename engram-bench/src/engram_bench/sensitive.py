@@ -103,7 +103,7 @@ def _mapbox(rng: Random) -> str:
     return f"sk.{_encoded({'u': pick(rng, LOWER, 8), 'a': pick(rng, LOWER + DIGITS, 25)})}.{pick(rng, WORD, 22)}"
 
 
-# Prefixes are cut in two, so that no scanner takes this file for a leak.
+# Prefixes are split, so that secret scanners do not report this file.
 PROVIDERS: Mapping[str, Make] = {
     "age": shape("AGE-SEC" + "RET-KEY-1", (UPPER.replace("B", "").replace("I", "").replace("O", "") + DIGITS, 58)),
     "airtable": shape("pa" + "t", (ALNUM, 14), ".", (HEX, 64)),

@@ -1,1 +1,5 @@
-"""Acting with memory: what stands around a call, a block or a task, and learns from how it went."""
+"""Agents at work: their definitions, cycles and workspaces, guarded calls, tasks and workflows.
+
+`guard` checks single calls, `executor` runs tasks with memory, `workflows` runs several steps, `cycles` records
+proposals and results, `definitions` stores agents' definitions, `workspaces` snapshots folders.
+"""

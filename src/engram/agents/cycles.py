@@ -1,7 +1,7 @@
-"""The life of an agent, cycle by cycle: propose, act, keep the result, record what it taught, recall.
+"""Cycles of an agent: propose an action, carry it out, record its result and insights.
 
-A proposal is kept before it is carried out, and a cycle ends once. An agent that was killed finds out at `resume` what
-it had completed and what it was in the middle of; nothing of that is done again unless somebody says so.
+A proposal is stored before it is carried out, and a cycle ends once. After a crash, `resume` reports the completed and
+the unfinished cycles; nothing is repeated automatically.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
-from engram.agents.event_erasure import erase
-from engram.agents.payloads import error_payload, packed
+from engram.agents.event_erasure import delete_events
+from engram.agents.payloads import error_payload, redacted_json
 from engram.clock import Sources
 from engram.errors import Conflict, InvalidInput, NotFound
 from engram.memories import holds
@@ -28,25 +28,25 @@ from engram.text.terms import digest, index_terms, query_terms
 
 PROPOSAL, RESULT, COUNTED = "proposal", "result", "counted"
 PROPOSED, ENDED = "cycle:proposals", "cycle:results"
-"""The topics of all proposals, and of all ends of cycles."""
-MOST_OPEN = 100
-"""So many cycles may be without a result before no further one is begun."""
+"""Topics of the events for proposals and for ends of cycles."""
+MAX_OPEN = 100
+"""Maximum number of cycles without a result; further ones are refused."""
 PAGE = 50
-MOST_LISTED = 10_000
+MAX_LISTED = 10_000
 _NEWEST = 10
-"""Of so many of the newest proposals, the highest index is the last: a count may come after a proposal it knew not."""
+"""Number of newest proposal events read to find the highest index; a counter event may follow later proposals."""
 RECENT = 10
-LONGEST_TEXT = 20_000
-"""So much of a result is compared with a query."""
+MAX_TEXT = 20_000
+"""Number of characters of a result that are compared with a query."""
 
-Which = int | AgentCycle
-"""A cycle, by its index or as it was given."""
+CycleRef = int | AgentCycle
+"""A cycle, by its index or as an object."""
 Insight = str | Draft | Mapping[str, Any]
-How = Literal["abandon", "retry"]
+Resolution = Literal["abandon", "retry"]
 
 
 class Life:
-    """One agent's cycles, numbered from 1 without a gap, whatever number of processes live it."""
+    """The cycles of one agent, numbered from 1 without gaps, even with concurrent processes."""
 
     def __init__(self, agent: Lives, store: Store, redactor: Redactor, sources: Sources) -> None:
         require(store, KeepsEvents, "a cycle of an agent")
@@ -70,12 +70,12 @@ class Life:
         workspace: str = "",
         again: bool = False,
     ) -> AgentCycle:
-        """Begin a cycle: once this returns, what is about to be done is kept, and it may be done.
+        """Begin a cycle; the action may be carried out once this returns.
 
-        Raises `Conflict` if a cycle without a result proposed just this call, which may have been carried out:
-        `resolve` that one first, or say `again` if it is meant to be done beside it.
+        Raises `Conflict` if an unfinished cycle proposed the same call, which may have been carried out: `resolve` that
+        one first, or set `again` to repeat it deliberately.
         """
-        body = packed(
+        body = redacted_json(
             self._redactor,
             "the proposal",
             {
@@ -93,46 +93,46 @@ class Life:
 
     def result(
         self,
-        cycle: Which,
+        cycle: CycleRef,
         *,
         output: JsonValue = None,
         error: str | BaseException | Mapping[str, JsonValue] | None = None,
         artifacts: str | Iterable[str] = (),
         learn: bool = False,
     ) -> AgentCycle:
-        """Complete a cycle with what came of it; telling the same again changes nothing.
+        """Complete a cycle with its result; repeating the same result changes nothing.
 
         With `learn`, an error is also learned from, as by `learn_from_failure`. Raises `NotFound`, or `Conflict` if the
-        cycle has ended in another way.
+        cycle has ended differently.
         """
-        known = self._known(cycle)
+        known = self._require(cycle)
         told: dict[str, JsonValue] = {
             "output": output,
             "error": None if error is None else error_payload(error),
             "artifacts": _texts("artifacts", artifacts),
         }
-        body = packed(self._redactor, "the result", told) | {"status": "done" if error is None else "failed"}
+        body = redacted_json(self._redactor, "the result", told) | {"status": "done" if error is None else "failed"}
         ended = self._end(known, body)
         if learn and ended.status == "failed":
             self._learn(ended)
         return ended
 
     def record(
-        self, cycle: Which, insights: Insight | Sequence[Insight], *, kind: str = "reflection", **fields: Any
+        self, cycle: CycleRef, insights: Insight | Sequence[Insight], *, kind: str = "reflection", **fields: Any
     ) -> list[Receipt]:
-        """Remember what a cycle taught, one receipt per insight, in order; the memories name it in their metadata.
+        """Store the insights of a cycle as memories that name it; returns one receipt each, in order.
 
-        The same insight of the same cycle is remembered once, however often it is told. `fields` are those of `Draft`.
+        The same insight of the same cycle is stored once. `fields` are those of `Draft`.
         """
-        index = self._known(cycle).index
+        index = self._require(cycle).index
         several = [insights] if isinstance(insights, str | Draft | Mapping) else list(insights)
         return self._agent.remember([self._draft(index, insight, kind, fields) for insight in several])
 
     def recall(self, query: str, k: int = 5, *, recent: int = RECENT, expand: bool = False) -> Recollections:
-        """What comes to mind: memories by meaning and words, each with its cycle, merged with recent results.
+        """Recall memories with the cycles they come from, merged with recent results.
 
-        Of the last `recent` results, the newest always takes part, the others if they share a word with the query.
-        With `expand`, memories are also asked for what the graph of facts joins to the concepts that the query names.
+        Of the last `recent` results, the newest is always included, others if they share a word with the query. With
+        `expand`, concepts related to those in the query are searched for, too.
         """
         count = arguments.count("k", k)
         hits = self._agent.recall(query, count, expand=expand)
@@ -140,12 +140,14 @@ class Life:
         cycles = {cycle.index: cycle for cycle in self._fetch(sources)}
         found = [Recollection(found="memory", hit=hit, cycle=cycles.get(_cycle_of(hit) or 0)) for hit in hits]
         latest = self._completed(arguments.count("recent", recent, least=0))
-        return Recollections(hits.id, _merged(query, found, [one for one in latest if one.index not in cycles], count))
+        return Recollections(
+            hits.id, _merge_results(query, found, [one for one in latest if one.index not in cycles], count)
+        )
 
     # resume --------------------------------------------------------------------------------------------
 
     def resume(self) -> AgentState:
-        """Where the agent stands: what it completed last, what has no result, and which index is next."""
+        """Return the agent's progress: last complete cycle, unfinished cycles, next index."""
         last = self._last()
         if last is None:
             return AgentState(agent=self._scope.agent, next_index=1)
@@ -158,70 +160,70 @@ class Life:
             unfinished=tuple(unfinished),
         )
 
-    def resolve(self, cycle: Which, how: How, *, reason: str = "") -> AgentCycle:
-        """Decide about a cycle without a result: `abandon` ends it, `retry` begins a new one that names it.
+    def resolve(self, cycle: CycleRef, how: Resolution, *, reason: str = "") -> AgentCycle:
+        """Decide about an unfinished cycle: `abandon` ends it, `retry` begins a new one that repeats it.
 
-        The one that ended comes back, or the new one, which may then be carried out. Raises `Conflict` if it has ended
-        in another way; of two who retry it at once, one is told so and has nothing to do.
+        Returns the ended or the new cycle. Raises `Conflict` if it has ended differently, also for the slower of two
+        concurrent retries.
         """
-        known = self._known(cycle)
+        known = self._require(cycle)
         if how == "abandon":
-            body = packed(self._redactor, "the reason", {"reason": _text("reason", reason)})
+            body = redacted_json(self._redactor, "the reason", {"reason": _text("reason", reason)})
             return self._end(known, body | {"status": "abandoned"})
         if how != "retry":
             raise InvalidInput(f'a cycle without a result is to "abandon" or to "retry", not {how!r}')
         if known.status != "open":
             raise _conflict(known)
         proposal = known.proposal.model_dump(mode="json", exclude={"index", "at"}, exclude_defaults=True)
-        return self._again(known, proposal | {"retry_of": known.index})
+        return self._retry(known, proposal | {"retry_of": known.index})
 
     def cycle(self, index: int) -> AgentCycle | None:
-        """The cycle with this index, or `None` if there is none."""
-        return next(iter(self._fetch([arguments.count("index", index, most=_MOST_INDEX)])), None)
+        """Return the cycle with this index, or `None`."""
+        return next(iter(self._fetch([arguments.count("index", index, most=_MAX_INDEX)])), None)
 
     def cycles(self, limit: int = PAGE, *, before: int | None = None, workspace: str | None = None) -> list[AgentCycle]:
-        """The cycles, newest first; those `before` an index, to go on from there; those in a `workspace`."""
-        arguments.count("limit", limit, MOST_LISTED)
+        """Return the cycles, newest first; `before` continues a list, `workspace` filters."""
+        arguments.count("limit", limit, MAX_LISTED)
         return self._walk(
             limit, before, lambda cycle: workspace is None or cycle.proposal.workspace == workspace, max(limit, PAGE)
         )
 
-    def forget(self, cycle: Which) -> ForgetReceipt:
-        """Take a cycle away for good, with its proposal and its result; its index is not given again.
+    def forget(self, cycle: CycleRef) -> ForgetReceipt:
+        """Delete a cycle with its proposal and result; its index is not reused.
 
-        What was remembered of it stays, and is forgotten by its own id. Raises `NotFound`, `Conflict` for a cycle that
-        has no result yet, which is to be resolved first, and `NotAllowed` if all of the agent is held.
+        Memories recorded in it are kept. Raises `NotFound`, `Conflict` for an unfinished cycle, and `NotAllowed` if the
+        agent is under a legal hold.
         """
-        known = self._known(cycle)
+        known = self._require(cycle)
         holds.refuse_if_agent_held(self._store, self._scope, f"cycle {known.index} of {self._scope.agent!a}")
         if known.status == "open":
             raise Conflict(f'cycle {known.index} has no result; `resolve({known.index}, "abandon")` it, then forget it')
         last = self._last()
         if last is not None and _index(last) == known.index:
-            self._events.append(self._scope, [_count(last, self._sources.now())])
+            self._events.append(self._scope, [_counter_event(last, self._sources.now())])
         subject = _subject(known.index)
-        erased = erase(self._store, self._scope, [subject])
+        erased = delete_events(self._store, self._scope, [subject])
         return ForgetReceipt(id=subject, forgotten=erased > 0, removed={"events": erased})
 
     # events --------------------------------------------------------------------------------------------
 
     def _begin(self, body: Mapping[str, JsonValue], *, again: bool) -> AgentCycle:
-        """Take the next index: whoever loses it to somebody else takes the one after it."""
+        """Take the next index, or the one after if another process takes it first."""
         while True:
             last = self._last()
             unfinished = [] if last is None else self._unfinished(last)
             if not again:
-                _refuse_repetition(body, unfinished)
-            if len(unfinished) >= MOST_OPEN:
-                raise Conflict(f"{len(unfinished)} cycles have no result; abandon some before another one is begun")
+                _check_not_repeated(body, unfinished)
+            if len(unfinished) >= MAX_OPEN:
+                raise Conflict(f"{len(unfinished)} cycles have no result; abandon some before you begin another one")
             index = 1 if last is None else _index(last) + 1
             open_: list[JsonValue] = [cycle.index for cycle in unfinished]
             event = _event(index, PROPOSAL, self._sources.now(), {**body, "index": index, "open": open_})
             if self._events.append(self._scope, [event])[0]:
                 return _cycle(self._scope.agent, [event])
 
-    def _again(self, known: AgentCycle, proposal: Mapping[str, JsonValue]) -> AgentCycle:
-        """The new cycle is there before the old one ends, so that a kill in between shows both, and loses neither."""
+    def _retry(self, known: AgentCycle, proposal: Mapping[str, JsonValue]) -> AgentCycle:
+        """Begin the new cycle before ending the old one, so that a crash in between loses neither."""
         self._claim(known)
         fresh = self._begin(proposal, again=True)
         try:
@@ -232,17 +234,17 @@ class Life:
         return fresh
 
     def _claim(self, cycle: AgentCycle) -> None:
-        """Make sure that what a cycle does again is its own to do. Raises `Conflict` if the old one ended otherwise."""
+        """Mark the old cycle as retried by this one. Raises `Conflict` if it has ended differently."""
         if (before := self._predecessor(cycle)) is None:
             return
         self._events.append(self._scope, [before])
-        old = self._known(cast(int, cycle.proposal.retry_of))
+        old = self._require(cast(int, cycle.proposal.retry_of))
         if old.retried_by != cycle.index:
             raise _conflict(old)
 
     def _end(self, known: AgentCycle, body: Mapping[str, JsonValue]) -> AgentCycle:
-        """End a cycle; if it has ended already, that must have been in the same way."""
-        end = _ending(known.index, self._sources.now(), body)
+        """End a cycle; if it has ended already, it must have been in the same way."""
+        end = _end_event(known.index, self._sources.now(), body)
         before = self._predecessor(known) if body["status"] in ("done", "failed") else None
         self._events.append(self._scope, [end] if before is None else [before, end])
         events = self._events.events_of(self._scope, [end.subject])
@@ -253,30 +255,30 @@ class Life:
         return ended
 
     def _predecessor(self, cycle: AgentCycle) -> Event | None:
-        """The end of the cycle that this one does again, which a kill may have left out; if it is there, it stays."""
+        """Return the event that ends the retried cycle, which a crash may have left out."""
         before = cycle.proposal.retry_of
         if before is not None and self.cycle(before) is None:  # it was forgotten
             return None
         told: dict[str, JsonValue] = {"status": "retried", "by": cycle.index}
-        return None if before is None else _ending(before, self._sources.now(), told)
+        return None if before is None else _end_event(before, self._sources.now(), told)
 
     def _last(self) -> Event | None:
-        """The newest proposal, or what is left of it."""
+        """Return the newest proposal event, or the counter that replaced it."""
         return max(self._events.events_by_topic(self._scope, PROPOSED, _NEWEST), key=_index, default=None)
 
     def _unfinished(self, last: Event) -> list[AgentCycle]:
-        """All cycles without a result: those that were known when the newest was begun, and itself, if still so."""
+        """Return the cycles without a result, from the list in the newest proposal."""
         open_ = cast(list[int], last.body.get("open", []))
         return [cycle for cycle in self._fetch([*open_, _index(last)]) if cycle.status == "open"]
 
     def _completed(self, limit: int, last: int | None = None) -> list[AgentCycle]:
-        """The newest cycles that have a result, newest first."""
+        """Return the newest complete cycles, newest first."""
         return self._walk(limit, None if last is None else last + 1, lambda cycle: cycle.complete, PAGE)
 
     def _walk(
         self, limit: int, before: int | None, wanted: Callable[[AgentCycle], bool], page: int
     ) -> list[AgentCycle]:
-        """The newest cycles before an index that are wanted, newest first."""
+        """Return the newest matching cycles before an index, newest first."""
         found: list[AgentCycle] = []
         newest = self._last() if before is None else None
         top = before - 1 if before is not None else _index(newest) if newest is not None else 0
@@ -286,7 +288,7 @@ class Life:
         return found[:limit]
 
     def _fetch(self, indexes: Iterable[int]) -> list[AgentCycle]:
-        """The cycles with these indexes that there are, in the order of their indexes."""
+        """Return the existing cycles with these indexes, in order."""
         by_subject: defaultdict[str, list[Event]] = defaultdict(list)
         for event in self._events.events_of(self._scope, [_subject(index) for index in indexes]):
             by_subject[event.subject].append(event)
@@ -294,14 +296,14 @@ class Life:
         cycles = [_cycle(self._scope.agent, events) for events in whole]
         return sorted(cycles, key=lambda cycle: cycle.index)
 
-    def _known(self, cycle: Which) -> AgentCycle:
-        """The cycle as it is now. Raises `NotFound`."""
+    def _require(self, cycle: CycleRef) -> AgentCycle:
+        """Return the current state of a cycle. Raises `NotFound`."""
         if isinstance(cycle, AgentCycle) and cycle.agent != self._scope.agent:
             raise NotFound(f"that is a cycle of another agent; {self._scope.agent!r} has its own")
         index = cycle.index if isinstance(cycle, AgentCycle) else cycle
         found = self.cycle(index)
         if found is None:
-            raise NotFound(f"{self._scope.agent!r} has no cycle {index}; `cycles()` shows what there is")
+            raise NotFound(f"{self._scope.agent!r} has no cycle {index}; `cycles()` lists them")
         return found
 
     def _draft(self, index: int, insight: Insight, kind: str, fields: Mapping[str, Any]) -> Draft:
@@ -312,7 +314,7 @@ class Life:
         draft = Draft(**given)
         if draft.key is not None:
             return draft
-        told = packed(self._redactor, "the insight", draft.model_dump(mode="json"))
+        told = redacted_json(self._redactor, "the insight", draft.model_dump(mode="json"))
         key = f"{_subject(index)}:{digest(json.dumps(told, sort_keys=True, ensure_ascii=False))}"
         return draft.model_copy(update={"key": key})
 
@@ -323,7 +325,7 @@ class Life:
         said = ": ".join(part for part in (result.error.kind, result.error.message) if part)
         self._agent.learn_from_failure(
             said,
-            action=in_words(cycle),
+            action=describe_cycle(cycle),
             context=proposal.reasoning or (proposal.thoughts if isinstance(proposal.thoughts, str) else ""),
             tool=proposal.tool,
             metadata={"cycle": cycle.index},
@@ -331,31 +333,31 @@ class Life:
         )
 
 
-_MOST_INDEX = 2**53
+_MAX_INDEX = 2**53
 
 
-def in_words(cycle: AgentCycle) -> str:
-    """What a cycle proposed, on one line: the call, or else what it thought."""
+def describe_cycle(cycle: AgentCycle) -> str:
+    """Describe a proposal in one line: its call, or its reasoning."""
     proposal = cycle.proposal
     if not proposal.tool:
-        thoughts = proposal.thoughts if isinstance(proposal.thoughts, str) else _encoded(proposal.thoughts)
+        thoughts = proposal.thoughts if isinstance(proposal.thoughts, str) else _as_text(proposal.thoughts)
         return proposal.reasoning or thoughts or "; ".join(proposal.plan)
-    given = ", ".join(f"{name}={_encoded(value)}" for name, value in proposal.arguments.items())
+    given = ", ".join(f"{name}={_as_text(value)}" for name, value in proposal.arguments.items())
     return f"{proposal.tool}({given})"
 
 
 def _event(index: int, kind: str, at: datetime, body: Mapping[str, JsonValue]) -> Event:
-    """Half a cycle; its id is taken once, so that no cycle is begun or ended by two."""
+    """Make the event for a proposal or an end; its id is unique, so that each happens once."""
     topic = PROPOSED if kind == PROPOSAL else ENDED
     return Event(f"{_subject(index)}:{kind}", kind, at, _subject(index), topic, body)
 
 
-def _ending(index: int, at: datetime, body: Mapping[str, JsonValue]) -> Event:
+def _end_event(index: int, at: datetime, body: Mapping[str, JsonValue]) -> Event:
     return _event(index, RESULT, at, body)
 
 
-def _count(last: Event, at: datetime) -> Event:
-    """How far the indexes went, when the newest proposal goes."""
+def _counter_event(last: Event, at: datetime) -> Event:
+    """Make the event that keeps the highest index when the newest proposal is deleted."""
     index, open_ = _index(last), last.body.get("open", [])
     return Event(f"cycles:{index}", COUNTED, at, "cycles", PROPOSED, {"index": index, "open": open_})
 
@@ -369,7 +371,7 @@ def _index(proposal: Event) -> int:
 
 
 def _cycle(agent: str, events: Sequence[Event]) -> AgentCycle:
-    """The cycle that its proposal and its end, if it has one, make."""
+    """Build a cycle from its events."""
     begun = next(event for event in events if event.kind == PROPOSAL)
     ended = next((event for event in events if event.kind == RESULT), None)
     proposal = {name: value for name, value in begun.body.items() if name != "open"}
@@ -394,8 +396,8 @@ def _conflict(cycle: AgentCycle) -> Conflict:
     return Conflict(f"cycle {cycle.index} {how} already, and a cycle ends once; begin a new one with `propose`")
 
 
-def _refuse_repetition(body: Mapping[str, JsonValue], unfinished: Iterable[AgentCycle]) -> None:
-    """Raise `Conflict` if this very call was begun, and nobody knows whether it was carried out."""
+def _check_not_repeated(body: Mapping[str, JsonValue], unfinished: Iterable[AgentCycle]) -> None:
+    """Raise `Conflict` if an unfinished cycle proposed the same call."""
     if not body.get("tool"):
         return
     call = [body["tool"], body.get("arguments", {})]
@@ -408,19 +410,21 @@ def _refuse_repetition(body: Mapping[str, JsonValue], unfinished: Iterable[Agent
 
 
 def _cycle_of(hit: Hit) -> int | None:
-    """The cycle that a memory was recorded in."""
+    """Return the index of the cycle that a memory was recorded in."""
     index = hit.memory.metadata.get("cycle")
     return index if isinstance(index, int) and not isinstance(index, bool) else None
 
 
-def _merged(query: str, memories: Sequence[Recollection], cycles: Sequence[AgentCycle], k: int) -> list[Recollection]:
-    """The k best of both: a result stands the further behind the memories, the fewer of the query's words it has.
+def _merge_results(
+    query: str, memories: Sequence[Recollection], cycles: Sequence[AgentCycle], k: int
+) -> list[Recollection]:
+    """Merge memories and recent results into the `k` best; results rank by the query's words they contain.
 
-    `cycles` come newest first; of several places, the newest takes the last one if it has no better.
+    `cycles` are newest first; the newest is always included.
     """
     terms = query_terms(query)
     recent = [Recollection(found="recent", cycle=cycle) for cycle in cycles]
-    shares = [_share(terms, cycle) for cycle in cycles]
+    shares = [_matching_share(terms, cycle) for cycle in cycles]
     ranked = sorted((age for age in range(len(cycles)) if shares[age] or not age), key=lambda age: (-shares[age], age))
     placed = [(float(place), 0, each) for place, each in enumerate(memories)]
     placed += [(place + k * (1 - shares[age]), 1, recent[age]) for place, age in enumerate(ranked)]
@@ -429,16 +433,18 @@ def _merged(query: str, memories: Sequence[Recollection], cycles: Sequence[Agent
     return [*best[:-1], recent[0]] if lost else best
 
 
-def _share(terms: Sequence[str], cycle: AgentCycle) -> float:
+def _matching_share(terms: Sequence[str], cycle: AgentCycle) -> float:
     result = cycle.result
     error = "" if result is None or result.error is None else f"{result.error.kind} {result.error.message}"
-    output = "" if result is None else _encoded(result.output)
-    said = " ".join((in_words(cycle), cycle.proposal.reasoning, error, output, *(result.artifacts if result else ())))
-    known = set(index_terms(said[:LONGEST_TEXT]))
+    output = "" if result is None else _as_text(result.output)
+    said = " ".join(
+        (describe_cycle(cycle), cycle.proposal.reasoning, error, output, *(result.artifacts if result else ()))
+    )
+    known = set(index_terms(said[:MAX_TEXT]))
     return sum(term in known for term in terms) / max(1, len(terms))
 
 
-def _encoded(value: JsonValue) -> str:
+def _as_text(value: JsonValue) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

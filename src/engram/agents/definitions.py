@@ -1,4 +1,4 @@
-"""Who the agents are: definitions in YAML files, and their versions in the database."""
+"""Definitions of agents: YAML files, and their versions in the database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field, JsonValue
 
-from engram.agents.payloads import packed
+from engram.agents.payloads import redacted_json
 from engram.clock import Sources
 from engram.errors import InvalidInput, NotFound
 from engram.memories.working import SessionOptions
@@ -19,21 +19,21 @@ from engram.ports.completed import require
 from engram.text.safe_yaml import read_as, validate_as
 
 DEFINITION = "agent:definition"
-"""The topic and subject of the events that say who an agent is."""
-MOST_VERSIONS = 10_000
+"""Topic and subject of the events with definitions."""
+MAX_VERSIONS = 10_000
 OVERRIDES = "engram"
-"""The part of an agent's configuration that its memory goes by; the rest is for the program it runs in."""
+"""Configuration key for memory settings; other keys are for the program that runs the agent."""
 _SUFFIXES = frozenset({".yaml", ".yml"})
 
 
-class Held(Frozen):
-    """How much this agent holds in mind, and for how long."""
+class WorkingOverrides(Frozen):
+    """Settings of the agent's working memory."""
 
-    ttl: float | None = Field(default=None, gt=0, lt=10**9, description="Seconds of silence after which it lets go.")
+    ttl: float | None = Field(default=None, gt=0, lt=10**9, description="Seconds without activity that end a session.")
     capacity_tokens: int | None = Field(default=None, ge=1, le=10**9)
 
     def options(self) -> SessionOptions:
-        """The same, as a session takes it."""
+        """Convert to options of a session."""
         told = SessionOptions()
         if self.ttl is not None:
             told["ttl"] = self.ttl
@@ -42,40 +42,42 @@ class Held(Frozen):
         return told
 
 
-class Predicates(Frozen):
-    """What this agent takes facts to mean."""
+class SemanticOverrides(Frozen):
+    """Settings of the agent's semantic memory."""
 
     functional: Mapping[str, bool] = Field(
-        default_factory=dict, max_length=1000, description="Which predicates have one value at a time, or several."
+        default_factory=dict,
+        max_length=1000,
+        description="True for predicates with one value at a time, false for several.",
     )
 
 
 class Overrides(Frozen):
-    """What is different in the memory of one agent."""
+    """Memory settings of one agent."""
 
-    working: Held = Held()
-    semantic: Predicates = Predicates()
+    working: WorkingOverrides = WorkingOverrides()
+    semantic: SemanticOverrides = SemanticOverrides()
 
 
-def overrides(agent: Agent | AgentDefinition | None) -> Overrides:
-    """What an agent's configuration says about its memory. Raises `InvalidInput` for what is unknown."""
+def memory_overrides(agent: Agent | AgentDefinition | None) -> Overrides:
+    """Return the memory settings in an agent's configuration. Raises `InvalidInput` for unknown ones."""
     told = {} if agent is None else agent.config.get(OVERRIDES, {})
     return validate_as(told, f"config.{OVERRIDES}{f' of {agent.name}' if agent else ''}", Overrides)
 
 
 def read_definition(source: str | Path, what: str = "the definition") -> AgentDefinition:
-    """A definition written in YAML, in a text or a file; without a name it is called as its file is."""
+    """Read a definition from YAML text or a file; the default name is that of the file."""
     definition = read_as(source, what, AgentDefinition)
     if not definition.name and isinstance(source, Path):
         definition = definition.model_copy(update={"name": source.stem})
-    overrides(definition)
+    memory_overrides(definition)
     return definition
 
 
 def read_definitions(path: Path) -> list[AgentDefinition]:
-    """The definitions in a file, or in all YAML files of a folder such as `agents/`, by name of the file.
+    """Read the definitions in a file or in all YAML files of a folder, by name of the file.
 
-    Raises `NotFound` if there is none and `InvalidInput` if two have one name; then none is read.
+    Raises `NotFound` if there are none and `InvalidInput` if two have the same name.
     """
     files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES) if path.is_dir() else [path]
     if not files or not path.exists():
@@ -90,7 +92,7 @@ def read_definitions(path: Path) -> list[AgentDefinition]:
 
 
 class Definitions:
-    """The definitions of all agents; each is kept in its agent's scope, version by version."""
+    """The stored definitions of all agents, with all versions."""
 
     def __init__(self, store: Store, redactor: Redactor, sources: Sources) -> None:
         require(store, KeepsEvents, "defining agents")
@@ -99,17 +101,17 @@ class Definitions:
         self._sources = sources
 
     def define(self, definition: AgentDefinition) -> Agent:
-        """The agent as it is now defined: a new version if something changed, else the one that was there.
+        """Store a definition as a new version, unless it equals the current one; returns the current one.
 
-        Raises `InvalidInput` if no agent can have its name, or its configuration says of its memory what is unknown.
+        Raises `InvalidInput` for an invalid name or unknown memory settings.
         """
-        overrides(definition)
+        memory_overrides(definition)
         scope = Scope(definition.name)
         arguments.agent(definition.name)
         if self._redactor.clean([definition.name])[0].secrets:
             raise InvalidInput("this agent's name holds a secret; give it another one")
         told = definition.model_dump(mode="json", exclude={"name"})
-        body = packed(self._redactor, f"the definition of {definition.name}", told)
+        body = redacted_json(self._redactor, f"the definition of {definition.name}", told)
         while True:
             newest = self.current(definition.name)
             if newest is not None and _body(newest) == body:
@@ -120,16 +122,16 @@ class Definitions:
                 return _agent(scope, event)
 
     def current(self, name: str) -> Agent | None:
-        """The newest version of an agent, or `None` if nobody has defined it."""
+        """Return the newest version of an agent, or `None`."""
         found = self._versions(name, 1)
         return found[-1] if found else None
 
     def history(self, name: str) -> list[Agent]:
-        """All versions of an agent, oldest first."""
-        return self._versions(name, MOST_VERSIONS)
+        """Return all versions of an agent, oldest first."""
+        return self._versions(name, MAX_VERSIONS)
 
     def load(self, path: Path) -> list[Agent]:
-        """Define every agent of a file or folder; nothing is stored if one of them cannot be read."""
+        """Define the agents of a file or folder; nothing is stored if one definition is invalid."""
         return [self.define(definition) for definition in read_definitions(path)]
 
     def _versions(self, name: str, limit: int) -> list[Agent]:
@@ -138,7 +140,7 @@ class Definitions:
 
 
 def _event(version: int, at: datetime, body: Mapping[str, JsonValue]) -> Event:
-    """One version; its id is taken once, so that two writers cannot both make it."""
+    """Make the event for a version; its id is unique, so that two writers cannot both store it."""
     return Event(f"{DEFINITION}:{version}", "definition", at, DEFINITION, DEFINITION, {**body, "version": version})
 
 
@@ -147,6 +149,6 @@ def _agent(scope: Scope, event: Event) -> Agent:
 
 
 def _body(agent: Agent) -> dict[str, object]:
-    """What a definition says, as it was kept."""
+    """Return the stored form of a definition."""
     told = agent.model_dump(mode="json", exclude={"name", "version", "at"})
     return told if agent.redacted else {name: value for name, value in told.items() if name != "redacted"}

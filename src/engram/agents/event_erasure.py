@@ -1,4 +1,4 @@
-"""Delete events that are about no memory: cycles, snapshots, the lists of files."""
+"""Delete events that belong to no memory: cycles, snapshots, file lists."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from engram.system import batched
 _SOME = 500
 
 
-def erase(store: Store, scope: Scope, subjects: Sequence[str]) -> int:
-    """Delete all events about these subjects, those of a subject in one transaction; how many there were."""
+def delete_events(store: Store, scope: Scope, subjects: Sequence[str]) -> int:
+    """Delete all events about these subjects, each subject in one transaction; returns their number."""
     erased = 0
     for some in batched(subjects, _SOME):
         erased += store.delete_events(scope, [event.id for event in store.events_of(scope, some)])

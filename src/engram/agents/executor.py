@@ -1,4 +1,4 @@
-"""Tasks that are carried out with memory: what is known goes in before, and how it went comes back after."""
+"""Run tasks with memory: recall and advice before, recording of the outcome after."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
 from engram.agents.guard import (
-    Around,
+    CircumstanceFields,
     Clock,
-    asked,
-    blocked,
-    helpful,
+    blocked_error,
+    emit_warning,
+    helpful_solutions,
     is_async,
+    is_outcome,
     name_of,
-    recorded,
     summary_of,
-    teaches,
-    unknown,
-    warned,
+    try_memory,
+    try_record,
+    unknown_verdict,
 )
 from engram.errors import InvalidInput
 from engram.model import Hit, KnownFailure, Recall, Solution, SuccessContent, Suggestion, Verdict, quality
@@ -36,16 +36,16 @@ _log = logging.getLogger("engram")
 
 T = TypeVar("T")
 Judge = Callable[[Any], str | float]
-"""How good a result is: success, failure, partial, or a number from 0 to 1."""
+"""A function that rates a result: success, failure, partial, or a number from 0 to 1."""
 AsyncJudge = Callable[[Any], str | float | Awaitable[str | float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something to be done in a context, by one of several actions if it has a choice.
+    """A task in a context, with the actions to choose from, if any.
 
-    `default_action` is what is done as long as nothing is known; without it the first of the actions, or what `name`
-    or the function that is run say. Raises `InvalidInput` for an empty context.
+    `default_action` is taken while nothing is known; without it, the first action, the `name`, or the name of the
+    function. Raises `InvalidInput` for an empty context.
     """
 
     context: str
@@ -60,7 +60,7 @@ class Task:
 
     def __post_init__(self) -> None:
         if not isinstance(self.context, str) or not self.context.strip():
-            raise InvalidInput("a task needs a context; say what is to be done")
+            raise InvalidInput("a task needs a context; describe what is to be done")
         for name in ("actions", "tags"):
             several = getattr(self, name)
             if isinstance(several, str) or not all(isinstance(one, str) and one.strip() for one in several):
@@ -68,12 +68,14 @@ class Task:
             object.__setattr__(self, name, tuple(several))
 
     @property
-    def around(self) -> Around:
-        """What is known about it besides its words."""
-        return Around(environment=self.environment, tool=self.tool, task_type=self.task_type, tags=tuple(self.tags))
+    def circumstances(self) -> CircumstanceFields:
+        """The environment, tool, task type and tags."""
+        return CircumstanceFields(
+            environment=self.environment, tool=self.tool, task_type=self.task_type, tags=tuple(self.tags)
+        )
 
-    def spelt(self, action: str | None) -> str | None:
-        """An action as this task spells it; `None` if it is not one of those it can choose from."""
+    def matching_action(self, action: str | None) -> str | None:
+        """Return the task's own spelling of an action; `None` if it is not one of its actions."""
         if action is None or not self.actions:
             return action
         return next((own for own in self.actions if normal_form(own) == normal_form(action)), None)
@@ -81,9 +83,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Strategy:
-    """How a task is going to be carried out, and what is known about it.
+    """The chosen approach for a task, and the evidence behind it.
 
-    A run says by `use` which memories it relied on; only these get the credit or the blame for how it went.
+    A run calls `use` for the memories it relied on; only these are credited with the outcome.
     """
 
     chosen_approach: str
@@ -96,7 +98,7 @@ class Strategy:
     _used: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def use(self, memory: str | Hit) -> None:
-        """Say that the run relies on one of the memories, by id or as a hit; what was not shown is logged, no more."""
+        """Mark a memory as used by the run; an unknown one is only logged."""
         id = memory.id if isinstance(memory, Hit) else memory
         if not any(hit.id == id for hit in self.memories):
             _log.warning("%a is not among the memories of the strategy, and gets no credit", id)
@@ -105,20 +107,20 @@ class Strategy:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The ids of the memories that the run said it relied on."""
+        """The ids of the memories marked as used."""
         return tuple(self._used)
 
     @property
     def failures(self) -> tuple[KnownFailure, ...]:
-        """The failures that the chosen approach had before."""
+        """Earlier failures of the chosen approach."""
         return self.verdict.failures
 
     @functools.cached_property
     def steps(self) -> tuple[str, ...]:
-        """How the chosen approach was carried out when it worked; all decisions are read when it is first asked for."""
+        """The steps of the chosen approach when it succeeded; computed on first access from all decisions."""
         same = normal_form(self.chosen_approach)
         near = set(self.suggestion.evidence) if self.suggestion is not None else set()
-        patterns = asked(self.synthesis, Synthesis()).patterns if near else ()
+        patterns = try_memory(self.synthesis, Synthesis()).patterns if near else ()
         known = [
             (pattern.success_rate, pattern.replication_steps)
             for pattern in patterns
@@ -136,7 +138,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a `recover` hook may return to say what it did, and whether that helped."""
+    """Optional return value of a `recover` hook: the value, the solution applied, and whether it helped."""
 
     value: Any = None
     solution: str = ""
@@ -145,9 +147,9 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult(Generic[T]):
-    """What a task gave; `outcome` is what was recorded of the approach, also if the failure was recovered from.
+    """Result of a task; `outcome` is the recorded outcome of the approach, even if the failure was recovered from.
 
-    It is `None` if the judge could not say how good the result is.
+    It is `None` if the judge could not rate the result.
     """
 
     value: T
@@ -163,38 +165,38 @@ Recover = Callable[[Exception, tuple[Solution, ...], Strategy], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
-    """A step that the memory takes."""
+class _MemoryStep:
+    """A step to be executed by the memory."""
 
     call: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Do:
-    """A step that the caller takes; whatever becomes of it is the answer."""
+class _CallerStep:
+    """A step to be executed in the caller's context; its result is sent back."""
 
     call: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _CallOutcome:
     value: Any = None
     error: Exception | None = None
 
 
-class _Unawaited(InvalidInput):
-    """A function that has to be awaited was called where nobody awaits it."""
+class _NotAwaited(InvalidInput):
+    """An async function was called by the synchronous executor."""
 
 
-_Steps = Generator[_Ask | _Do, Any, TaskResult[Any]]
+_StepGenerator = Generator[_MemoryStep | _CallerStep, Any, TaskResult[Any]]
 
 
 class TaskExecutor:
-    """Carries out tasks with what an agent knows, and lets it learn from how they went.
+    """Runs tasks with an agent's memory and records their outcomes.
 
-    `recover(error, solutions, strategy)` is asked when a task fails: it returns a result, or a `Recovery` that says
-    which solution it applied. Otherwise it is taken to have applied the first of the solutions it was given, or, if
-    there were none, what its documentation says. Raising `error` itself says that it did not try anything.
+    `recover(error, solutions, strategy)` is called when a task fails: it returns a result, or a `Recovery` that names
+    the applied solution. Otherwise the first of the given solutions is assumed, or, without any, the summary of the
+    hook's docstring. If it raises `error` itself, it did not try anything.
     """
 
     def __init__(self, agent: Remembers, recover: Recover | None = None, *, clock: Clock = time.perf_counter) -> None:
@@ -210,20 +212,20 @@ class TaskExecutor:
         judge: Judge | None = None,
         ignore_blocks: bool = False,
     ) -> TaskResult[T]:
-        """Carry out a task by `run(strategy)`, or `run()` if it takes nothing, and record how it went.
+        """Run a task by `run(strategy)`, or `run()` if it takes no argument, and record its outcome.
 
-        `judge` says how good the result is; without it, a result is a success. If it cannot say, that is logged, and
-        the decision has no outcome yet. What is known to fail is replaced by the best other action of the task, or
-        raises `ActionBlocked` if there is none. An error of `run` is learned from and raised again, unless `recover`
-        made up for it. Errors of the memory are logged and break nothing.
+        `judge` rates the result; without it, a result is a success. If it fails, that is logged, and the decision has
+        no outcome yet. An action that is known to fail is replaced by the best alternative of the task; without one,
+        `ActionBlocked` is raised. An error of `run` is learned from and raised again, unless `recover` handles it.
+        Errors of the memory are only logged.
         """
         for function in (run, judge, self._recover):
             if function is not None and is_async(function):
                 raise InvalidInput("a coroutine function needs to be awaited; use aexecute_with_memory")
-        steps, answer = self._steps(_task(task), run, judge, ignore_blocks=ignore_blocks), None
-        while not isinstance(step := _next(steps, answer), TaskResult):
-            answer = step.call() if isinstance(step, _Ask) else _tried(step.call)
-        return _given(step)
+        steps, answer = self._steps(_to_task(task), run, judge, ignore_blocks=ignore_blocks), None
+        while not isinstance(step := _next_step(steps, answer), TaskResult):
+            answer = step.call() if isinstance(step, _MemoryStep) else _call(step.call)
+        return _result_or_raise(step)
 
     @overload
     async def aexecute_with_memory(
@@ -251,44 +253,48 @@ class TaskExecutor:
         judge: AsyncJudge | None = None,
         ignore_blocks: bool = False,
     ) -> TaskResult[Any]:
-        """The same for coroutine functions: the memory works in a thread; what is a plain function is called here."""
-        steps, answer = self._steps(_task(task), run, judge, ignore_blocks=ignore_blocks), None
-        while not isinstance(step := _next(steps, answer), TaskResult):
-            answer = await asyncio.to_thread(step.call) if isinstance(step, _Ask) else await _awaited(step.call)
-        return _given(step)
+        """Run a task as `execute_with_memory` does, with async functions; the memory works in a thread."""
+        steps, answer = self._steps(_to_task(task), run, judge, ignore_blocks=ignore_blocks), None
+        while not isinstance(step := _next_step(steps, answer), TaskResult):
+            answer = (
+                await asyncio.to_thread(step.call) if isinstance(step, _MemoryStep) else await _await_call(step.call)
+            )
+        return _result_or_raise(step)
 
-    def _steps(self, task: Task, run: Callable[..., Any], judge: AsyncJudge | None, *, ignore_blocks: bool) -> _Steps:
-        """The steps of a task, whoever takes them: those of the memory and those of the caller."""
+    def _steps(
+        self, task: Task, run: Callable[..., Any], judge: AsyncJudge | None, *, ignore_blocks: bool
+    ) -> _StepGenerator:
+        """Yield the steps of a task, for the sync or async caller to execute."""
         offered = _takes_strategy(run)
-        strategy = yield _Ask(lambda: self._strategy(task, run, offered=offered, ignore_blocks=ignore_blocks))
+        strategy = yield _MemoryStep(lambda: self._strategy(task, run, offered=offered, ignore_blocks=ignore_blocks))
         started = self._clock()
-        done = yield _Do(functools.partial(run, strategy) if offered else run)
+        done = yield _CallerStep(functools.partial(run, strategy) if offered else run)
         duration = self._clock() - started
-        if done.error is not None and (not teaches(done.error) or isinstance(done.error, _Unawaited)):
+        if done.error is not None and (not is_outcome(done.error) or isinstance(done.error, _NotAwaited)):
             return TaskResult(None, "failure", strategy, None, False, done.error, duration)
         outcome: str | float | None = "success" if done.error is None else "failure"
         if judge is not None and done.error is None:
-            outcome = _judged((yield _Do(functools.partial(judge, done.value))))
-        id = yield _Ask(lambda: self._record(task, strategy, outcome, done.error, duration))
+            outcome = _judgement((yield _CallerStep(functools.partial(judge, done.value))))
+        id = yield _MemoryStep(lambda: self._record(task, strategy, outcome, done.error, duration))
         recovery = None
         if done.error is not None and self._recover is not None:
-            known = yield _Ask(lambda: self._solutions(id))
-            tried = yield _Do(functools.partial(self._recover, done.error, known, strategy))
+            known = yield _MemoryStep(lambda: self._solutions(id))
+            tried = yield _CallerStep(functools.partial(self._recover, done.error, known, strategy))
             recovery = _recovery(tried, done.error, known, self._recover)
             if recovery is not None and recovery.solution:
-                yield _Ask(lambda: self._learn(task, strategy, done.error, recovery, id))
+                yield _MemoryStep(lambda: self._learn(task, strategy, done.error, recovery, id))
         recovered = recovery is not None and recovery.helped
         value = recovery.value if recovery is not None and recovered else done.value
         return TaskResult(value, outcome, strategy, id, recovered, done.error, duration)
 
     def _strategy(self, task: Task, run: Callable[..., Any], *, offered: bool, ignore_blocks: bool) -> Strategy:
-        """What is known, and what is chosen from it; a function that takes no strategy does what it always does."""
+        """Choose an approach from what is known; a function without parameter has only its usual one."""
         agent, nothing = self._agent, Recall("")
-        memories = asked(lambda: agent.recall(task.context, k=MEMORIES), nothing)
-        suggestion = asked(
-            lambda: agent.suggest(context=task.context, actions=task.actions or None, **task.around), None
+        memories = try_memory(lambda: agent.recall(task.context, k=MEMORIES), nothing)
+        suggestion = try_memory(
+            lambda: agent.suggest(context=task.context, actions=task.actions or None, **task.circumstances), None
         )
-        recommended = task.spelt(suggestion.recommended) if offered and suggestion is not None else None
+        recommended = task.matching_action(suggestion.recommended) if offered and suggestion is not None else None
         first = task.actions[0] if task.actions and (offered or len(task.actions) == 1) else ""
         chosen = recommended or task.default_action or first or task.name or _own_name(run) or task.context
         verdict = refusal = self._check(task, chosen)
@@ -297,8 +303,8 @@ class TaskExecutor:
             allowed = ((other, self._check(task, other)) for other in others)
             chosen, verdict = next(((one, said) for one, said in allowed if said.decision != "block"), ("", refusal))
             if verdict is refusal:
-                raise blocked(refusal)
-        warned(verdict, None)
+                raise blocked_error(refusal)
+        emit_warning(verdict, None)
         ids = [verdict.id, refusal.id]
         if suggestion is not None and chosen == recommended:
             ids.append(suggestion.id)
@@ -309,14 +315,17 @@ class TaskExecutor:
 
     def _check(self, task: Task, action: str) -> Verdict:
         context = task.context
-        return asked(lambda: self._agent.check(action=action, context=context, **task.around), unknown(action, context))
+        return try_memory(
+            lambda: self._agent.check(action=action, context=context, **task.circumstances),
+            unknown_verdict(action, context),
+        )
 
     def _record(
         self, task: Task, strategy: Strategy, outcome: str | float | None, error: Exception | None, duration: float
     ) -> str | None:
-        """The id of the decision; only the memories that were used get the credit or the blame."""
+        """Record the decision and return its id; the used memories get the credit."""
         chosen, used = strategy.chosen_approach, strategy.used
-        id = recorded(
+        id = try_record(
             lambda: self._agent.record_decision(
                 context=task.context,
                 action=chosen,
@@ -326,20 +335,20 @@ class TaskExecutor:
                 duration=duration,
                 informed_by=strategy.informed_by,
                 session=task.session,
-                **task.around,
+                **task.circumstances,
             )
         )
         if used and outcome is not None:
-            asked(lambda: self._agent.outcome(strategy.memories.id, outcome, used=used), False)
+            try_memory(lambda: self._agent.outcome(strategy.memories.id, outcome, used=used), False)
         return id
 
     def _solutions(self, id: str | None) -> tuple[Solution, ...]:
-        """What is known to solve the failure of a decision, the best first."""
-        pattern = None if id is None else asked(lambda: self._agent.learning.failure(id), None)
-        return helpful(pattern)
+        """Return the known solutions of a decision's failure, best first."""
+        pattern = None if id is None else try_memory(lambda: self._agent.learning.failure(id), None)
+        return helpful_solutions(pattern)
 
     def _learn(self, task: Task, strategy: Strategy, error: Exception, recovery: Recovery, id: str | None) -> None:
-        asked(
+        try_memory(
             lambda: self._agent.learn_from_failure(
                 error,
                 recovery.solution,
@@ -347,18 +356,18 @@ class TaskExecutor:
                 action=strategy.chosen_approach,
                 context=task.context,
                 sources=[] if id is None else [id],
-                **task.around,
+                **task.circumstances,
             ),
             None,
         )
 
 
-def _task(task: Task | str) -> Task:
+def _to_task(task: Task | str) -> Task:
     return Task(task) if isinstance(task, str) else task
 
 
-def _next(steps: _Steps, answer: Any) -> _Ask | _Do | TaskResult[Any]:
-    """The next step, or the result after the last one."""
+def _next_step(steps: _StepGenerator, answer: Any) -> _MemoryStep | _CallerStep | TaskResult[Any]:
+    """Return the next step, or the result after the last one."""
     try:
         return steps.send(answer)
     except StopIteration as end:
@@ -366,35 +375,35 @@ def _next(steps: _Steps, answer: Any) -> _Ask | _Do | TaskResult[Any]:
         return result
 
 
-def _given(result: TaskResult[T]) -> TaskResult[T]:
-    """The result, unless it is an error that nobody made up for."""
+def _result_or_raise(result: TaskResult[T]) -> TaskResult[T]:
+    """Return the result, or raise its error unless it was recovered from."""
     if result.error is not None and not result.recovered:
         raise result.error
     return result
 
 
-def _tried(call: Callable[[], Any]) -> _Done:
+def _call(call: Callable[[], Any]) -> _CallOutcome:
     try:
         value = call()
     except Exception as error:  # noqa: BLE001 - whatever the caller's function raises is how it went
-        return _Done(error=error)
+        return _CallOutcome(error=error)
     if inspect.iscoroutine(value):
         value.close()
         why = "the function gave a coroutine, which needs to be awaited; use aexecute_with_memory"
-        return _Done(error=_Unawaited(why))
-    return _Done(value)
+        return _CallOutcome(error=_NotAwaited(why))
+    return _CallOutcome(value)
 
 
-async def _awaited(call: Callable[[], Any]) -> _Done:
+async def _await_call(call: Callable[[], Any]) -> _CallOutcome:
     try:
         value = call()
-        return _Done(await value if inspect.isawaitable(value) else value)
+        return _CallOutcome(await value if inspect.isawaitable(value) else value)
     except Exception as error:  # noqa: BLE001 - whatever the caller's function raises is how it went
-        return _Done(error=error)
+        return _CallOutcome(error=error)
 
 
-def _judged(done: _Done) -> str | float | None:
-    """What a judge said, or `None` if that is no outcome: what was done must not be lost to whoever judges it."""
+def _judgement(done: _CallOutcome) -> str | float | None:
+    """Return a judge's rating, or `None` if it is invalid, so that the result is not lost."""
     error, outcome = done.error, done.value
     if error is None:
         try:
@@ -409,7 +418,7 @@ def _judged(done: _Done) -> str | float | None:
 
 
 def _takes_strategy(run: Callable[..., Any]) -> bool:
-    """Whether a function has to be given something, or asks for the strategy by name. Raises `InvalidInput`."""
+    """Return true if a function requires an argument or has a parameter `strategy`. Raises `InvalidInput`."""
     if not callable(run):
         raise InvalidInput(f"a task is carried out by a function, not by {type(run).__name__}")
     try:
@@ -435,21 +444,25 @@ def _own_name(function: Callable[..., Any]) -> str:
 
 
 def _alternatives(task: Task, suggestion: Suggestion | None, verdict: Verdict) -> list[str]:
-    """The other actions of a task, those that succeeded most often first."""
+    """Return the other actions of a task, highest success rate first."""
     rates = dict[str, float]()
     known = [(record.action, record.success_rate) for record in (suggestion.actions if suggestion is not None else ())]
     remedies = [(one.text, one.success_rate) for one in verdict.instead if one.kind == "action"]
     for action, rate in [*known, *remedies]:
-        if task.actions and (own := task.spelt(action)) is not None and own != task.spelt(verdict.action):
+        if (
+            task.actions
+            and (own := task.matching_action(action)) is not None
+            and own != task.matching_action(verdict.action)
+        ):
             rates.setdefault(own, rate)
     return sorted(rates, key=lambda action: -rates[action])
 
 
-def _recovery(tried: _Done, error: Exception, known: Sequence[Solution], recover: Recover) -> Recovery | None:
-    """What a hook did, as far as can be told; `None` if it did not try."""
+def _recovery(tried: _CallOutcome, error: Exception, known: Sequence[Solution], recover: Recover) -> Recovery | None:
+    """Describe the action of a hook, as far as known; `None` if it did not try."""
     if tried.error is error:
         return None
-    if isinstance(tried.error, _Unawaited):
+    if isinstance(tried.error, _NotAwaited):
         raise tried.error
     applied = known[0].text if known else summary_of(recover) or _own_name(recover)
     if tried.error is not None:

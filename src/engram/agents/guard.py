@@ -1,6 +1,6 @@
-"""The warning comes at the action: a call or a block is checked before it runs, and how it went is recorded.
+"""Guarded calls: check an action before it runs, and record its outcome.
 
-The memory never breaks what it guards: what it cannot do is logged, and the action goes on without it.
+Failures of the memory are logged and never prevent the action.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from engram.errors import ActionBlocked, EngramError, InvalidInput
 from engram.model import FailurePattern, Receipt, Solution, Verdict
 from engram.ports.agent import Checks
 
-LONGEST_VALUE = 80
-MOST_VALUES = 12
-MOST_REMEDIES = 3
-_READ = 2000
-"""What is read of a long value: all of it that can be shown, and enough besides to see the whole of a secret in it."""
+MAX_VALUE = 80
+MAX_VALUES = 12
+MAX_REMEDIES = 3
+_READ_LENGTH = 2000
+"""Number of characters of a long value that are redacted: more than is shown, so that secrets are complete."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _log = logging.getLogger("engram")
 
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
-Said = str | Callable[..., str]
-"""A text, or what makes one from the arguments of a call."""
+TextOrFunction = str | Callable[..., str]
+"""A text, or a function that makes one from the arguments of a call."""
 OnWarn = Callable[[Verdict], object]
 Clock = Callable[[], float]
 
 
-class Around(TypedDict, total=False):
-    """What is known about a situation besides its words."""
+class CircumstanceFields(TypedDict, total=False):
+    """Circumstances of an action, as keyword arguments."""
 
     environment: str
     tool: str
@@ -45,16 +45,16 @@ class Around(TypedDict, total=False):
     tags: str | Iterable[str]
 
 
-class Options(Around, total=False):
-    """How a function is guarded: its context and action, and who hears a warning."""
+class GuardOptions(CircumstanceFields, total=False):
+    """Options of a guarded function: context, action, and a listener for warnings."""
 
-    context: Said
-    action: Said
+    context: TextOrFunction
+    action: TextOrFunction
     on_warn: OnWarn | None
 
 
-def asked(call: Callable[[], T], otherwise: T) -> T:
-    """What the memory answers, or `otherwise` if it cannot; the reason is logged."""
+def try_memory(call: Callable[[], T], otherwise: T) -> T:
+    """Call the memory; if it fails, log the error and return `otherwise`."""
     try:
         return call()
     except EngramError as error:
@@ -62,68 +62,68 @@ def asked(call: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
-def recorded(call: Callable[[], Receipt]) -> str | None:
-    """The id of what was recorded, or `None` if it was not; the reason is logged."""
-    receipt = asked(call, None)
+def try_record(call: Callable[[], Receipt]) -> str | None:
+    """Record something and return its id; if that fails, log the reason and return `None`."""
+    receipt = try_memory(call, None)
     if receipt is not None and receipt.id is None:
         _log.warning("the outcome was not recorded: %s", receipt.reason)
     return None if receipt is None else receipt.id
 
 
-def warned(verdict: Verdict, on_warn: OnWarn | None) -> None:
-    """Pass a warning on to whoever listens, or to the log; anything else is not passed on."""
+def emit_warning(verdict: Verdict, on_warn: OnWarn | None) -> None:
+    """Pass a warning to the listener or the log; other verdicts are ignored."""
     if verdict.decision == "warn":
         if on_warn is not None:
             on_warn(verdict)
         else:
-            _log.warning("%s: %s; %s", verdict.action, verdict.reason, _instead(verdict))
+            _log.warning("%s: %s; %s", verdict.action, verdict.reason, _alternatives_text(verdict))
 
 
-def blocked(verdict: Verdict) -> ActionBlocked:
-    """The error that says why an action was not taken, and what worked instead."""
+def blocked_error(verdict: Verdict) -> ActionBlocked:
+    """Make the error for a blocked action, with the alternatives that worked."""
     advice = "do one of these, or" if verdict.instead else "if it must be done,"
-    what = f"{verdict.action!r} was not done: {verdict.reason}; {_instead(verdict)}"
+    what = f"{verdict.action!r} was not done: {verdict.reason}; {_alternatives_text(verdict)}"
     return ActionBlocked(f"{what}; {advice} do it without the guard", verdict)
 
 
-def unknown(action: str, context: str) -> Verdict:
-    """What stands for a verdict when the memory cannot be asked."""
+def unknown_verdict(action: str, context: str) -> Verdict:
+    """Make the verdict for when the memory cannot be asked."""
     reason = "the memory could not be asked"
     return Verdict(decision="allow", action=action, context=context, confidence=0.0, reason=reason)
 
 
-def helpful(pattern: FailurePattern | None) -> tuple[Solution, ...]:
-    """What is known to solve a failure, the best first; what never helped is none of it."""
+def helpful_solutions(pattern: FailurePattern | None) -> tuple[Solution, ...]:
+    """Return the solutions of a failure that have helped, best first."""
     return () if pattern is None else tuple(one for one in pattern.known_solutions if one.helped > 0)
 
 
-def lasting(around: Around) -> Around:
-    """The same, with tags that can be read more than once."""
+def with_tag_tuple(around: CircumstanceFields) -> CircumstanceFields:
+    """Return the circumstances with tags that can be iterated more than once."""
     tags = around.get("tags", ())
     return {**around, "tags": tags if isinstance(tags, str) else tuple(tags)}
 
 
-def teaches(error: BaseException) -> bool:
-    """Whether an error says something about the action: not if it was interrupted, or stopped before it was tried."""
+def is_outcome(error: BaseException) -> bool:
+    """Return true if an error is an outcome of the action, not an interruption or a block."""
     return isinstance(error, Exception) and not isinstance(error, ActionBlocked)
 
 
-class Guarding:
-    """A block that is checked before it runs and recorded after, for `with` and `async with`; gives the verdict."""
+class GuardedBlock:
+    """Context manager, sync or async, that checks an action before a block and records its outcome after."""
 
     def __init__(
         self,
         agent: Checks,
         action: str,
         context: str,
-        around: Around,
+        around: CircumstanceFields,
         on_warn: OnWarn | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
         self._agent = agent
-        self._action, self._context, self._around = action, context, lasting(around)
-        self._on_warn, self._clock = _listener(on_warn), clock
-        self._verdict = unknown(action, context)
+        self._action, self._context, self._around = action, context, with_tag_tuple(around)
+        self._on_warn, self._clock = _check_listener(on_warn), clock
+        self._verdict = unknown_verdict(action, context)
         self._started = 0.0
 
     def __enter__(self) -> Verdict:
@@ -133,7 +133,7 @@ class Guarding:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         duration = self._clock() - self._started
-        if error is None or teaches(error):
+        if error is None or is_outcome(error):
             self._record(error, duration)
 
     async def __aenter__(self) -> Verdict:
@@ -143,24 +143,24 @@ class Guarding:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         duration = self._clock() - self._started
-        if error is None or teaches(error):
+        if error is None or is_outcome(error):
             await asyncio.to_thread(self._record, error, duration)
 
     def _check(self) -> Verdict:
         action, context = self._action, self._context
-        return asked(
-            lambda: self._agent.check(action=action, context=context, **self._around), unknown(action, context)
+        return try_memory(
+            lambda: self._agent.check(action=action, context=context, **self._around), unknown_verdict(action, context)
         )
 
     def _begin(self, verdict: Verdict) -> Verdict:
         if verdict.decision == "block":
-            raise blocked(verdict)
-        warned(verdict, self._on_warn)
+            raise blocked_error(verdict)
+        emit_warning(verdict, self._on_warn)
         self._verdict, self._started = verdict, self._clock()
         return verdict
 
     def _record(self, error: BaseException | None, duration: float) -> None:
-        recorded(
+        try_record(
             lambda: self._agent.record_decision(
                 context=self._context,
                 action=self._action,
@@ -177,8 +177,8 @@ def guard(
     agent: Checks,
     redact: Callable[[str], str],
     *,
-    context: Said = "",
-    action: Said = "",
+    context: TextOrFunction = "",
+    action: TextOrFunction = "",
     environment: str = "",
     tool: str = "",
     task_type: str = "",
@@ -186,23 +186,23 @@ def guard(
     on_warn: OnWarn | None = None,
     clock: Clock = time.perf_counter,
 ) -> Callable[[Function], Function]:
-    """A decorator that checks every call of a function before it runs, and records how it went.
+    """Make a decorator that checks every call of a function before it runs and records its outcome.
 
-    `redact` sees long values before they are cut, so that no half of a secret is left. Raises `InvalidInput` for what
-    does not run when it is called, such as a generator.
+    `redact` is applied to long values before they are shortened, so that no part of a secret remains. Raises
+    `InvalidInput` for generators, which do not run when they are called.
     """
-    around = lasting(Around(environment=environment, tool=tool, task_type=task_type, tags=tags))
-    listener = _listener(on_warn)
+    around = with_tag_tuple(CircumstanceFields(environment=environment, tool=tool, task_type=task_type, tags=tags))
+    listener = _check_listener(on_warn)
 
     def decorate(function: Function) -> Function:
         if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise InvalidInput("only functions and coroutine functions can be guarded; use guarding() around the rest")
-        named = _Named(function, redact)
+        named = _CallNames(function, redact)
 
-        def guarding(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Guarding:
-            what = _said(action, args, kwargs) or named.action(args, kwargs)
-            where = _said(context, args, kwargs) or named.context
-            return Guarding(agent, what, where, around, listener, clock)
+        def guarding(args: Sequence[Any], kwargs: Mapping[str, Any]) -> GuardedBlock:
+            what = _resolve_text(action, args, kwargs) or named.action(args, kwargs)
+            where = _resolve_text(context, args, kwargs) or named.context
+            return GuardedBlock(agent, what, where, around, listener, clock)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -220,43 +220,43 @@ def guard(
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await: a coroutine function, or an object that is called like one."""
+    """Return true if calling a function or object returns an awaitable."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a function is called; an object that is called like one has the name of its class."""
-    whole = _whole(function)
+    """Return the name of a function, or of the class of a callable object."""
+    whole = _unwrap_partial(function)
     return str(getattr(whole, "__name__", type(whole).__name__))
 
 
 def summary_of(function: Callable[..., Any]) -> str:
-    """The first line of a function's documentation; empty if it has none."""
-    documented = inspect.getdoc(_whole(function)) or ""
+    """Return the first line of a function's docstring; empty if it has none."""
+    documented = inspect.getdoc(_unwrap_partial(function)) or ""
     return documented.strip().partition("\n")[0].strip()
 
 
-class _Named:
-    """The texts that stand for the calls of a function, the same for the same arguments however they are passed."""
+class _CallNames:
+    """Texts for the calls of a function; equal arguments give equal texts."""
 
     def __init__(self, function: Callable[..., Any], redact: Callable[[str], str]) -> None:
         self._name = name_of(function)
         self._signature = _signature(function)
-        self._values = _Values(redact)
-        place = str(getattr(_whole(function), "__qualname__", self._name)).replace(".<locals>", "")
+        self._values = _ShortRepr(redact)
+        place = str(getattr(_unwrap_partial(function), "__qualname__", self._name)).replace(".<locals>", "")
         self.context = summary_of(function) or place
 
     def action(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """Such as `deploy(target='staging')`; a method is named without its object."""
+        """Describe a call, such as `deploy(target='staging')`, without `self`."""
         shown = [
             f"{name}={self._values.repr(value)}" if name else self._values.repr(value)
             for name, value in self._arguments(args, kwargs)
         ]
-        rest = ["…"] if len(shown) > MOST_VALUES else []
-        return f"{self._name}({', '.join(shown[:MOST_VALUES] + rest)})"
+        rest = ["…"] if len(shown) > MAX_VALUES else []
+        return f"{self._name}({', '.join(shown[:MAX_VALUES] + rest)})"
 
     def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """The arguments of a call with the names of their parameters; values of `*args` have none."""
+        """Return the arguments with their parameter names; those of `*args` have none."""
         if self._signature is None:
             return [*(("", value) for value in args), *kwargs.items()]
         try:
@@ -275,8 +275,8 @@ class _Named:
         return found
 
 
-class _Values(reprlib.Repr):
-    """Values as text: short, without addresses, which differ every time, and without halves of secrets."""
+class _ShortRepr(reprlib.Repr):
+    """Short representations of values, without memory addresses and parts of secrets."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
@@ -293,11 +293,11 @@ class _Values(reprlib.Repr):
         return self._cut(_ADDRESS.sub("", shown))
 
     def _cut(self, text: str) -> str:
-        return text if len(text) <= LONGEST_VALUE else self._redact(text[:_READ])[:LONGEST_VALUE] + "…"
+        return text if len(text) <= MAX_VALUE else self._redact(text[:_READ_LENGTH])[:MAX_VALUE] + "…"
 
 
-def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that a partial one is a part of."""
+def _unwrap_partial(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function inside `functools.partial` objects."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -310,17 +310,17 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _said(text: Said, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+def _resolve_text(text: TextOrFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else text(*args, **kwargs)
 
 
-def _listener(on_warn: OnWarn | None) -> OnWarn | None:
+def _check_listener(on_warn: OnWarn | None) -> OnWarn | None:
     if on_warn is not None and (not callable(on_warn) or is_async(on_warn)):
         raise InvalidInput("on_warn must be a plain function that takes the verdict")
     return on_warn
 
 
-def _instead(verdict: Verdict) -> str:
-    """What worked instead, in words."""
-    told = [f"{one.text} ({one.success_rate:.0%} of {one.attempts})" for one in verdict.instead[:MOST_REMEDIES]]
+def _alternatives_text(verdict: Verdict) -> str:
+    """List the alternatives that worked."""
+    told = [f"{one.text} ({one.success_rate:.0%} of {one.attempts})" for one in verdict.instead[:MAX_REMEDIES]]
     return f"what worked instead: {', '.join(told)}" if told else "nothing is known to work instead"

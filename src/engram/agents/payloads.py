@@ -1,4 +1,4 @@
-"""What is kept of an agent's life, as clean JSON of a bearable size."""
+"""Redact and size-check JSON data of cycles and definitions."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from engram.errors import InvalidInput
 from engram.ports import Redactor, unstorable
 from engram.privacy import clean_json
 
-MOST = 1_000_000
-LONGEST_TRACE = 8000
+MAX_SIZE = 1_000_000
+MAX_TRACE = 8000
 
 
-def packed(redactor: Redactor, what: str, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The body without secrets and what is `None`; `redacted` names what was found. Raises `InvalidInput`."""
+def redacted_json(redactor: Redactor, what: str, body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Redact a JSON body and drop `None` values; `redacted` lists the applied rules. Raises `InvalidInput`."""
     told: dict[str, JsonValue] = {name: value for name, value in body.items() if value is not None}
     try:
         encoded = json.dumps(told, ensure_ascii=False, allow_nan=False)
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidInput(f"{what} must be plain JSON: {error}; convert it first") from None
-    if len(encoded) > MOST:
+    if len(encoded) > MAX_SIZE:
         raise InvalidInput(
-            f"{what} has {len(encoded):,} characters as JSON, {MOST:,} are the limit; "
+            f"{what} has {len(encoded):,} characters as JSON, {MAX_SIZE:,} are the limit; "
             "write it to a file and name that as an artifact"
         )
     if reason := unstorable(encoded):
-        raise InvalidInput(f"{what} cannot be kept as it is: {reason}")
+        raise InvalidInput(f"{what} cannot be stored: {reason}")
     if "\\u0000" in encoded.replace("\\\\", ""):  # two backslashes are one that the text has, and no escape
         raise InvalidInput(f"{what} has a NUL character; remove it")
     cleaned, found = clean_json(redactor, told)
@@ -40,13 +40,13 @@ def packed(redactor: Redactor, what: str, body: Mapping[str, JsonValue]) -> dict
 
 
 def error_payload(error: str | BaseException | Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """An error as JSON: of an exception its type, its message and the end of its trace; a mapping as it is."""
+    """Convert an error to JSON: type, message and end of the traceback of an exception; a mapping unchanged."""
     if isinstance(error, BaseException):
-        trace = "".join(traceback.format_exception(error)).strip()[-LONGEST_TRACE:]
+        trace = "".join(traceback.format_exception(error)).strip()[-MAX_TRACE:]
         kind = type(error).__name__
         return {"kind": kind, "message": str(error) or kind, "details": {"trace": trace}}
     if isinstance(error, Mapping):
-        return _of_mapping(dict(error))
+        return _mapping_payload(dict(error))
     if not isinstance(error, str) or not error.strip():
         raise InvalidInput(
             "an error is a text, an exception or a mapping with a message; leave it out if there is none"
@@ -54,7 +54,7 @@ def error_payload(error: str | BaseException | Mapping[str, JsonValue]) -> dict[
     return {"message": error}
 
 
-def _of_mapping(error: dict[str, Any]) -> dict[str, JsonValue]:
+def _mapping_payload(error: dict[str, Any]) -> dict[str, JsonValue]:
     message, kind = error.pop("message", ""), error.pop("kind", "")
     if not isinstance(message, str) or not isinstance(kind, str) or not (message.strip() or kind.strip()):
         raise InvalidInput("an error needs a message in words; give one as `message`")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import unquote
 
 from engram.api.operations import no_agent
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed
-from engram.model import AuditEntry, AuditVerification, EvaluationReport
 from engram.model.api_key import EVERYONE, ApiKey, Right
 from engram.ports import reserved, unstorable
-from engram.retention.policies import Retention
-from engram.transfer import Knowledge
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +71,9 @@ class Call:
             if reason := unstorable(text):
                 raise InvalidInput(f"a text cannot be used: {reason}")
 
-    # Parts of the memory ------------------------------------------------------------------------------
-
-    @property
-    def retention(self) -> Retention:
-        """Policies, holds and runs of retention."""
-        return self.brain.retention
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """Export, import and merge for the agent."""
-        return self.agent.knowledge
-
-    def evaluate(self, **query: Any) -> EvaluationReport:
-        """Measure how well memory serves the agent."""
-        return self.brain.upkeep.evaluate([self.agent.name], **query)
-
     def audited_agent(self) -> str | None:
         """The agent whose audit trail is meant; `None` for all: no agent is named, and the key is for all."""
         return None if EVERYONE in self.key.agents and self.named is None else self.agent_name()
-
-    def trail(self, after: int, limit: int, **filters: Any) -> list[AuditEntry]:
-        """Entries of the audit trail of that agent, or of all."""
-        return self.brain.audit.find(after, limit, agent=self.audited_agent(), **filters)
-
-    def verify_trail(self) -> AuditVerification:
-        """Check every entry of the audit trail."""
-        return self.brain.audit.verify()
 
 
 def agent_named(key: ApiKey, named: str | None) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from engram.errors import EngramError, TooMany
+from engram.api.problems import Crowded
+from engram.errors import TooMany
 
 MOST_CALLERS = 10_000
 
@@ -66,12 +67,6 @@ class Streams:
         self._open[caller] -= 1
         if not self._open[caller]:
             del self._open[caller]
-
-
-class Crowded(EngramError):
-    """The server has no room for one more at the moment."""
-
-    code = "busy"
 
 
 @dataclass(slots=True)

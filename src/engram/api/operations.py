@@ -43,7 +43,7 @@ from engram.api.requests import (
     SolutionOf,
     UseListing,
 )
-from engram.errors import NotFound
+from engram.errors import Hint, NotFound
 from engram.model import (
     AgentCycle,
     AgentState,
@@ -145,6 +145,8 @@ class Operation:
     """Fields of the request that have another name in the path or the query."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Fields of the request that are HTTP headers."""
+    command: str = ""
+    """The command that does the same on the command line, for the hints of errors."""
 
     def run(self, call: Call, request: BaseModel) -> BaseModel:
         """Carry it out. Raises `NotAllowed` if it is about all agents and the key is not."""
@@ -229,6 +231,7 @@ def operation(
     long: bool = False,
     renamed: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
+    command: str = "",
 ) -> Callable[[F], F]:
     """Enter a function of a call and a request in the table; its name is the name of the operation."""
 
@@ -248,10 +251,17 @@ def operation(
             long,
             renamed or {},
             headers or {},
+            command,
         )
         return function
 
     return entered
+
+
+def operation_of(hint: Hint) -> Operation | None:
+    """The operation that takes the step of a hint, if it is one."""
+    words = hint.command.split()[:2]
+    return next((each for each in OPERATIONS.values() if each.command and each.command.split() == words), None)
 
 
 class AuditEntries(Frozen):
@@ -280,10 +290,10 @@ def remember_batch(call: Call, drafts: NewMemories) -> Receipts:
 @operation("GET /memories/{id}", "memories")
 def get_memory(call: Call, which: Id) -> Memory:
     """Get one memory."""
-    return _found(call.agent.get(which.id), "memory; ListMemories lists what there is")
+    return _found(call.agent.get(which.id), "memory", "memory list")
 
 
-@operation("GET /memories", "memories", renamed={"kinds": "kind", "tags": "tag"})
+@operation("GET /memories", "memories", renamed={"kinds": "kind", "tags": "tag"}, command="memory list")
 def list_memories(call: Call, query: MemoryListing) -> Page[Memory]:
     """List memories, newest first."""
     agent, kinds = call.agent, [str(kind) for kind in query.kinds]
@@ -297,7 +307,7 @@ def list_memories(call: Call, query: MemoryListing) -> Page[Memory]:
 def annotate(call: Call, request: AnnotationOf) -> Memory:
     """Change the labels, weights and validity of a memory; its text never changes."""
     agent, changes = call.agent, request.changes.model_dump(exclude_none=True)
-    _found(agent.get(request.id), "memory; ListMemories lists what there is")
+    _found(agent.get(request.id), "memory", "memory list")
     return agent.annotate(request.id, **changes, expected_version=request.expected_version)
 
 
@@ -368,7 +378,7 @@ def check(call: Call, query: CheckQuery) -> Verdict:
     return call.agent.check(**query.model_dump())
 
 
-@operation("GET /patterns/success", "learning")
+@operation("GET /patterns/success", "learning", command="memory patterns")
 def list_success_patterns(call: Call, query: Listing) -> Page[SuccessPattern]:
     """List approaches that worked again and again, why, and how to repeat them; shared ones have a source."""
     return _page(query, call.agent.shared_patterns.all_successes(), "successes", call.agent.name)
@@ -389,7 +399,7 @@ def learn_from_failure(call: Call, failure: NewFailure) -> FailurePattern:
     return call.agent.learn_from_failure(failure.error, **failure.model_dump(exclude={"error"}, exclude_defaults=True))
 
 
-@operation("GET /failures", "failures")
+@operation("GET /failures", "failures", command="learning failures")
 def list_failures(call: Call, query: Listing) -> Page[FailurePattern]:
     """List the known failures, the most recently seen first; shared ones, with their source, come last."""
     return _page(query, call.agent.shared_patterns.all_failures(), "failures", call.agent.name)
@@ -398,7 +408,7 @@ def list_failures(call: Call, query: Listing) -> Page[FailurePattern]:
 @operation("GET /failures/{name}", "failures")
 def get_failure(call: Call, which: Named) -> FailurePattern:
     """Get one failure: where and when it was seen, what solved it, and what prevents it."""
-    return _found(call.agent.shared_patterns.failure(which.name), "failure; ListFailures lists what there is")
+    return _found(call.agent.shared_patterns.failure(which.name), "failure", "learning failures")
 
 
 @operation("POST /failures/{name}/solutions", "failures", "write", repeat="never")
@@ -407,7 +417,7 @@ def tell_solution(call: Call, tried: SolutionOf) -> FailurePattern:
     return call.agent.learning.tried(tried.name, tried.solution, tried.helped)
 
 
-@operation("GET /prevention/checks", "failures")
+@operation("GET /prevention/checks", "failures", command="prevention list")
 def list_checks(call: Call, query: Listing) -> Page[PreventionCheck]:
     """List the checks that keep failures from coming back, by name; shared ones, with their source, come last."""
     return _page(query, call.agent.shared_patterns.all_checks(), "checks", call.agent.name)
@@ -431,13 +441,13 @@ def get_stats(call: Call, nothing: Nothing) -> LearningStats:
 @operation("GET /evaluation", "reports")
 def evaluate(call: Call, query: EvaluationQuery) -> EvaluationReport:
     """Report how often recalls helped, how many decisions memory informed, and whether that drifts."""
-    return call.evaluate(**query.model_dump())
+    return call.brain.upkeep.evaluate([call.agent.name], **query.model_dump())
 
 
 # Agents -----------------------------------------------------------------------------------------------
 
 
-@operation("GET /agents", "agents", about="key")
+@operation("GET /agents", "agents", about="key", command="agent list")
 def list_agents(call: Call, query: Listing) -> Page[AgentView]:
     """List the agents that this key may act for and that have stored something, by name."""
     found = _page(query, call.agents(), "agents", call.key.id)
@@ -452,7 +462,7 @@ def get_agent(call: Call, which: AgentName) -> AgentView:
     return _view(call, which.name)
 
 
-@operation("GET /cycles", "life")
+@operation("GET /cycles", "life", command="agent cycles")
 def list_cycles(call: Call, query: Listing) -> Page[AgentCycle]:
     """List the cycles of an agent, newest first."""
     which = ("cycles", call.agent.name)
@@ -471,7 +481,7 @@ def get_state(call: Call, nothing: Nothing) -> AgentState:
 @operation("GET /cycles/{index}", "life")
 def get_cycle(call: Call, which: CycleIndex) -> AgentCycle:
     """Get one cycle."""
-    return _found(call.agent.life.cycle(which.index), "cycle; ListCycles lists what there is")
+    return _found(call.agent.life.cycle(which.index), "cycle", "agent cycles")
 
 
 @operation("POST /cycles", "life", "write", status=201, repeat="never")
@@ -496,7 +506,7 @@ def resolve(call: Call, request: ResolutionOf) -> AgentCycle:
     return call.agent.life.resolve(request.index, request.decision.how, reason=request.decision.reason)
 
 
-@operation("GET /workspaces", "life")
+@operation("GET /workspaces", "life", command="workspace list")
 def list_workspaces(call: Call, query: Listing) -> Page[Workspace]:
     """List the folders that are tracked, oldest first."""
     return _page(query, call.agent.workspaces.list(), "workspaces", call.agent.name)
@@ -515,7 +525,7 @@ def diff(call: Call, query: DiffQuery) -> WorkspaceDiff:
     return call.agent.workspaces.diff(query.workspace, query.before, query.after)
 
 
-@operation("GET /workflows/runs", "life")
+@operation("GET /workflows/runs", "life", command="workflow list")
 def list_runs(call: Call, query: RunListing) -> Page[RunSummary]:
     """List the runs of workflows, newest first."""
     found = call.agent.workflows().runs(limit=RUNS, workflow=query.workflow)
@@ -574,7 +584,7 @@ def get_grant(call: Call, which: Id) -> Grant:
     return call.agent.grants.get(which.id)
 
 
-@operation("GET /grants", "grants", "share")
+@operation("GET /grants", "grants", "share", command="grant list")
 def list_grants(call: Call, query: GrantListing) -> Page[Grant]:
     """List the grants that the agent gave, received, requested or was offered, oldest first, as they stand now."""
     state = None if query.state is None else str(query.state)
@@ -616,10 +626,10 @@ def change_group(call: Call, change: GroupChangeOf) -> GroupView:
 @operation("POST /knowledge/merge", "knowledge", "share", long=True)
 def merge_knowledge(call: Call, request: Merge) -> ImportReport:
     """Import what another agent shares to learn from; it is kept as long as its grant stands."""
-    return call.knowledge.merge(**request.model_dump())
+    return call.agent.knowledge.merge(**request.model_dump())
 
 
-@operation("GET /quarantine", "quarantine")
+@operation("GET /quarantine", "quarantine", command="quarantine list")
 def list_quarantined(call: Call, query: Listing) -> Page[Quarantined]:
     """List quarantined memories, newest first, and why; they are in no search, list or pattern."""
     return _page(query, call.agent.quarantine.list(), "quarantine", call.agent.name)
@@ -629,7 +639,7 @@ def list_quarantined(call: Call, query: Listing) -> Page[Quarantined]:
 def get_quarantined(call: Call, which: Id) -> Quarantined:
     """Get one quarantined memory, and why it is there."""
     if not call.is_storable(which.id):
-        raise NotFound("nothing of that name is set apart; ListQuarantined lists what is")
+        raise NotFound("nothing of that name is quarantined", hint=Hint("quarantine list"))
     return call.agent.quarantine.get(which.id)
 
 
@@ -651,19 +661,19 @@ def discard(call: Call, which: Id) -> ForgetReceipt:
 @operation("GET /audit", "audit", "admin", about="named")
 def list_audit(call: Call, query: AuditListing) -> AuditEntries:
     """List what was done, in order: to the agent that is named, or to all, if the key is for all and none is named."""
-    return AuditEntries(items=tuple(call.trail(**query.model_dump())))
+    return AuditEntries(items=tuple(call.brain.audit.find(**query.model_dump(), agent=call.audited_agent())))
 
 
-@operation("GET /audit/verification", "audit", "admin", about="all", long=True)
+@operation("GET /audit/verification", "audit", "admin", about="all", long=True, command="audit verify")
 def verify_audit(call: Call, nothing: Nothing) -> AuditVerification:
     """Check every entry, and report each one that was changed; this needs a key for all agents."""
-    return call.verify_trail()
+    return call.brain.audit.verify()
 
 
-@operation("GET /retention/policies", "retention", "admin", about="all")
+@operation("GET /retention/policies", "retention", "admin", about="all", command="retention list")
 def list_policies(call: Call, query: Listing) -> Page[Policy]:
     """List the policies in force, in the order in which they run."""
-    return _page(query, [*map(_policy, call.retention.policies())], "policies", call.key.id)
+    return _page(query, [*map(_policy, call.brain.retention.policies())], "policies", call.key.id)
 
 
 @operation("POST /retention/policies", "retention", "admin", about="all")
@@ -674,19 +684,19 @@ def set_policy(call: Call, policy: Policy) -> Policy:
     agent = None if policy.agent is None else call.brain.agent(policy.agent).name
     tags = tuple(map(call.brain.clean, policy.tags))
     fields = policy.model_dump(exclude={"name", "older_than_days", "agent", "tags"})
-    return _policy(call.retention.set(policy.name, agent=agent, tags=tags, older_than=age, **fields))
+    return _policy(call.brain.retention.set(policy.name, agent=agent, tags=tags, older_than=age, **fields))
 
 
 @operation("DELETE /retention/policies/{name}", "retention", "admin", about="all", repeat="never")
 def remove_policy(call: Call, which: Named) -> Policy:
     """Remove a policy."""
-    return _policy(call.retention.remove(which.name))
+    return _policy(call.brain.retention.remove(which.name))
 
 
-@operation("GET /retention/holds", "retention", "admin", about="all")
+@operation("GET /retention/holds", "retention", "admin", about="all", command="retention holds")
 def list_holds(call: Call, query: Listing) -> Page[LegalHold]:
     """List the holds in force, oldest first."""
-    return _page(query, call.retention.holds(), "holds", call.key.id)
+    return _page(query, call.brain.retention.holds(), "holds", call.key.id)
 
 
 @operation("POST /retention/holds", "retention", "admin", about="all", status=201, repeat="never")
@@ -694,20 +704,22 @@ def hold(call: Call, request: NewHold) -> LegalHold:
     """Keep all memories of an agent, or those that are named, against every deletion."""
     call.check_storable(request.reason, *request.memories, *request.tags, *request.sessions)
     agent = None if request.agent is None else call.brain.agent(request.agent).name
-    return call.retention.hold(agent=agent, **request.model_dump(exclude={"agent"}))
+    return call.brain.retention.hold(agent=agent, **request.model_dump(exclude={"agent"}))
 
 
-@operation("POST /retention/holds/{id}/release", "retention", "admin", about="all", repeat="never")
+@operation(
+    "POST /retention/holds/{id}/release", "retention", "admin", about="all", repeat="never", command="retention release"
+)
 def release_hold(call: Call, which: Id) -> LegalHold:
     """End a hold."""
-    return call.retention.release(which.id)
+    return call.brain.retention.release(which.id)
 
 
 @operation("POST /retention/runs", "retention", "admin", about="all", long=True)
 def run_retention(call: Call, request: RetentionRun) -> RetentionReport:
     """Delete or archive what fulfils a policy; what is pinned or held stays."""
     agents = None if request.agents is None else [call.brain.agent(name).name for name in request.agents]
-    return call.retention.run(agents=agents, dry_run=request.dry_run)
+    return call.brain.retention.run(agents=agents, dry_run=request.dry_run)
 
 
 def draft_of(draft: NewMemory) -> Draft:
@@ -724,12 +736,12 @@ def stored(receipt: Receipt) -> Receipt:
 
 def no_agent() -> NotFound:
     """The error for an agent that does not exist or is outside the key's reach."""
-    return NotFound("there is no such agent; ListAgents lists those that there are")
+    return NotFound("there is no such agent", hint=Hint("agent list"))
 
 
-def _found(thing: T | None, what: str) -> T:
+def _found(thing: T | None, what: str, command: str) -> T:
     if thing is None:
-        raise NotFound(f"there is no such {what}")
+        raise NotFound(f"there is no such {what}", hint=Hint(command))
     return thing
 
 

@@ -1,8 +1,17 @@
-"""Errors that interfaces raise themselves."""
+"""Errors that interfaces raise themselves, and the messages that callers from outside may see."""
 
 from __future__ import annotations
 
-from engram.errors import EngramError
+from engram.errors import (
+    Conflict,
+    EngramError,
+    InvalidInput,
+    Naming,
+    NotAllowed,
+    NotFound,
+    TooMany,
+    Unsupported,
+)
 from engram.model import Receipt
 
 
@@ -10,5 +19,32 @@ class Refused(EngramError):
     """A draft was not stored; its receipt says why."""
 
     def __init__(self, receipt: Receipt) -> None:
-        super().__init__(receipt.reason)
+        super().__init__(receipt.reason, hint=receipt.hint)
         self.receipt = receipt
+
+
+class Crowded(EngramError):
+    """The server has no room for one more at the moment."""
+
+    code = "busy"
+
+
+_OPEN = (InvalidInput, NotFound, Conflict, NotAllowed, TooMany, Unsupported, Refused, Crowded)
+_CLOSED = {
+    "busy": "the database is busy; try again",
+    "away": "the database does not answer; try again",
+    "closed": "the server is stopping; try again",
+    "full": "the disk is full; nothing was stored",
+    "read_only": "the database cannot be written; reading works",
+    "corrupt": "what was read is not what was written; whoever runs the server has to look into it",
+}
+
+
+def public_message(error: EngramError, naming: Naming) -> str:
+    """The message for a caller from outside, with the hint in the words of an interface.
+
+    Of the database and the models it only says that they failed.
+    """
+    if isinstance(error, _OPEN):
+        return error.worded(naming)
+    return _CLOSED.get(error.code, "the server cannot do this; whoever runs it has to look into it")

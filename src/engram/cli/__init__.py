@@ -1,4 +1,7 @@
-"""The `engram` command: parse, one engine call, render. Only click is imported before a command is chosen."""
+"""The `engram` command. Each module defines one command or group: it parses options, calls the engine, and prints.
+
+Only click is imported before a command is chosen, so that `--help` and completion are fast.
+"""
 
 from __future__ import annotations
 
@@ -47,57 +50,57 @@ COMMANDS = (
     "completion",
 )
 EXTRAS = {"bench": "Measure on public data sets, in simulated worlds, and on sizes."}
-"""Commands of our other distributions: the name, which is also the extra to install, and what it does."""
+"""Commands that come with optional extras of the same name, and their help texts."""
 INTERRUPTED = 130
 
 
 class Root(CommandGroup):
-    """Imports a group when it is asked for, and is the border where errors become messages and exit codes."""
+    """The `engram` command: imports commands on demand, and turns errors into messages and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the names of all commands, those of other packages last, without importing them."""
+        """Return the names of all commands, those of plugins last, without importing them."""
         return [*COMMANDS, *sorted({*_plugins(), *EXTRAS})]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command with this name, from the module of the same name or the package that registered it."""
+        """Import a command from the module of the same name, or from the plugin that registered it."""
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f"engram.cli.{cmd_name}").command
             return command
         if plugin := _plugins().get(cmd_name):
             command = plugin.load()
             return command  # noqa: RET504 - the annotation gives it its type
-        return _missing(cmd_name) if cmd_name in EXTRAS else None
+        return _missing_extra(cmd_name) if cmd_name in EXTRAS else None
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run the command line; in standalone mode exit with the code that the documentation promises."""
+        """Run the command line; in standalone mode exit with the documented exit code."""
         given = args[0] if args else options.pop("args", None)
         given = list(sys.argv[1:] if given is None else given)
         options["prog_name"] = options.get("prog_name") or "engram"
         if not options.pop("standalone_mode", True):
             return super().main(given, standalone_mode=False, **options)
-        sys.exit(self._bordered(Invocation(), given, options))
+        sys.exit(self._exit_code(Invocation(), given, options))
 
-    def _bordered(self, cli: Invocation, given: list[str], options: dict[str, Any]) -> int:
-        _tolerate_any_encoding()
+    def _exit_code(self, cli: Invocation, given: list[str], options: dict[str, Any]) -> int:
+        _escape_unencodable()
         try:
             code = super().main(given, standalone_mode=False, obj=cli, **options)
         except click.Abort as error:
-            return _stopped(cli, error)
+            return _report_abort(cli, error)
         except click.ClickException as error:
-            cli.json = cli.json or "--json" in given  # what is wrong may stand before it
-            return _misused(cli, error)
+            cli.json = cli.json or "--json" in given  # the error may come before --json was parsed
+            return _report_usage_error(cli, error)
         except (EngramError, OSError, ValueError) as error:
-            return _failed(cli, error)
+            return _report_error(cli, error)
         return code if isinstance(code, int) else 0
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the chosen command; a reader that has seen enough, such as `head`, ends it quietly."""
+        """Run the chosen command; exit quietly if the reader of its output, such as `head`, has closed the pipe."""
         try:
             result = super().invoke(ctx)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except OSError as error:
-            _give_up_output()
+            _discard_output()
             if isinstance(error, BrokenPipeError):
                 return 0
             raise
@@ -105,47 +108,47 @@ class Root(CommandGroup):
 
 
 def _plugins() -> dict[str, EntryPoint]:
-    """Commands that other packages registered in the entry-point group `engram.commands`."""
+    """Return the commands that plugins registered in the entry-point group `engram.commands`."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group="engram.commands")}
 
 
-def _missing(name: str) -> click.Command:
-    """Make a command that only says which extra brings it."""
+def _missing_extra(name: str) -> click.Command:
+    """Make a command that only reports the extra to install."""
 
     def explain(**_: Any) -> None:
-        raise MissingExtra(f"`engram {name}` is a package of its own; pip install 'engram-learning[{name}]'")
+        raise MissingExtra(f"`engram {name}` is not installed; pip install 'engram-learning[{name}]'")
 
     accept_anything = {"ignore_unknown_options": True, "allow_extra_args": True}
     return click.Command(name, callback=explain, help=EXTRAS[name], context_settings=accept_anything)
 
 
-def _give_up_output() -> None:
-    """If nothing more can be printed, make sure that the interpreter does not try once more at its end."""
+def _discard_output() -> None:
+    """Redirect a closed standard output to the null device, so that the interpreter's last flush does not fail."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _tolerate_any_encoding() -> None:
-    """Print what the terminal's encoding lacks as an escape instead of failing."""
+def _escape_unencodable() -> None:
+    """Escape characters that the terminal's encoding lacks instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _stopped(cli: Invocation, error: click.Abort) -> int:
+def _report_abort(cli: Invocation, error: click.Abort) -> int:
     if isinstance(error.__context__, KeyboardInterrupt):
-        if error.__cause__ is None:  # at a question, whose line is still open
+        if error.__cause__ is None:  # interrupted at a prompt, whose line is not ended yet
             click.echo(err=True)
         return INTERRUPTED
     cli.error("aborted", "stopped; nothing was changed")
     return 1
 
 
-def _misused(cli: Invocation, error: click.ClickException) -> int:
+def _report_usage_error(cli: Invocation, error: click.ClickException) -> int:
     if cli.json:
         cli.error("usage" if isinstance(error, click.UsageError) else "failed", error.format_message())
     else:
@@ -153,14 +156,14 @@ def _misused(cli: Invocation, error: click.ClickException) -> int:
     return error.exit_code
 
 
-def _failed(cli: Invocation, error: EngramError | OSError | ValueError) -> int:
+def _report_error(cli: Invocation, error: EngramError | OSError | ValueError) -> int:
     if isinstance(error, EngramError):
-        cli.error(error.code, str(error))
+        cli.error(error.code, error.for_shell())
         return error.exit_code
     if isinstance(error, OSError):
         cli.error("os", f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         return 1
-    pydantic = sys.modules.get("pydantic")  # not imported only to find out that the error is none of its
+    pydantic = sys.modules.get("pydantic")  # if it is not imported, the error cannot be one of its
     if pydantic is None or not isinstance(error, pydantic.ValidationError):
         raise error
     from engram.model import describe_error
@@ -182,4 +185,4 @@ def main() -> None:
 
     --db, --json and --quiet may also stand after the command. Exit codes: 0 done, 1 failed, 2 usage, 3 not found,
     4 not allowed, 5 conflict.
-    """  # noqa: D301 - click's mark for lines that stay as they are
+    """  # noqa: D301 - \b is click's mark for lines that are not wrapped

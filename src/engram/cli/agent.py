@@ -1,4 +1,4 @@
-"""`engram agent`: who the agents are, what they did cycle by cycle, and where each goes on."""
+"""`engram agent`: define agents, and list, resume and delete their cycles."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import click
 
 from engram.cli.formatting import escaped, format_time, one_line, plural
 from engram.cli.invocation import Invocation
-from engram.cli.options import CommandGroup, limit_option
-from engram.cli.render import preview, print_fields, print_json, print_table, progress, to_json
+from engram.cli.options import CommandGroup, limit_option, split_pair
+from engram.cli.render import preview, print_fields, print_json, print_list, print_table, progress, to_json
 from engram.errors import NotFound
 
 if TYPE_CHECKING:
@@ -24,39 +24,30 @@ if TYPE_CHECKING:
 
 @click.group("agent", cls=CommandGroup)
 def command() -> None:
-    """See who the agents are, what they did cycle by cycle, and where each goes on."""
+    """Define agents, and see, resume and delete their cycles."""
 
 
 @command.command("list")
 @click.pass_obj
 def list_(cli: Invocation) -> None:
-    """List the agents, with the version of their definition and how many cycles each has begun."""
+    """List the agents, with the version of their definition and the number of cycles each has begun."""
     with cli.brain() as brain:
         found = [_summary(brain, name) for name in brain.agents()]
-    if cli.json:
-        print_json(found)
-    elif not found:
-        click.echo("No agents yet.")
-    else:
-        rows = [
-            [
-                one_line(each["name"]),
-                str(each["version"] or "-"),
-                f"{each['cycles']:,}",
-                f"{each['unfinished']:,}",
-                preview(each["description"]) or "-",
-            ]
-            for each in found
-        ]
-        print_table(["NAME", "VERSION", "CYCLES", "WITHOUT RESULT", "DESCRIPTION"], rows)
+
+    def row(agent: dict[str, Any]) -> list[str]:
+        counts = [f"{agent['cycles']:,}", f"{agent['unfinished']:,}"]
+        return [one_line(agent["name"]), str(agent["version"] or "-"), *counts, preview(agent["description"]) or "-"]
+
+    headings = ["NAME", "VERSION", "CYCLES", "WITHOUT RESULT", "DESCRIPTION"]
+    print_list(cli, found, headings, row, "No agents yet.", as_json=dict)
 
 
 @command.command("show")
 @click.argument("name")
-@click.option("--history", is_flag=True, help="All versions of its definition, oldest first.")
+@click.option("--history", is_flag=True, help="Show all versions of its definition, oldest first.")
 @click.pass_obj
 def show(cli: Invocation, name: str, history: bool) -> None:
-    """Show who an agent is: its description, directives and configuration, and how far it has come."""
+    """Show an agent: its description, directives, configuration, and number of cycles."""
     with cli.brain() as brain:
         _require(brain, name)
         versions = _definitions(brain).history(name)
@@ -77,52 +68,54 @@ def show(cli: Invocation, name: str, history: bool) -> None:
 @click.argument("name", required=False)
 @click.option("--file", type=click.Path(path_type=Path), help="A YAML file, or a folder of them, such as agents/.")
 @click.option("--description", default="", help="What it is for.")
-@click.option("--directive", "directives", multiple=True, metavar="TEXT", help="What it is told; may be repeated.")
 @click.option(
-    "--config", "overrides", multiple=True, metavar="NAME=JSON", help="What is different for it; may be repeated."
+    "--directive", "directives", multiple=True, metavar="TEXT", help="An instruction to the agent; may be repeated."
+)
+@click.option(
+    "--config", "overrides", multiple=True, metavar="NAME=JSON", help="A configuration value; may be repeated."
 )
 @click.pass_obj
 def create(
     cli: Invocation, name: str | None, file: Path | None, description: str, directives: tuple[str, ...], overrides: Any
 ) -> None:
-    """Define an agent, or several from YAML files; a changed definition makes a new version, and the old ones stay."""
+    """Define an agent, or several from YAML files; a changed definition becomes a new version, and old ones stay."""
     from engram.agents.definitions import read_definitions
     from engram.model.agent import AgentDefinition
 
     own = bool(name or description or directives or overrides)
     if own == (file is not None) or (own and not name):
-        raise click.UsageError("Give a NAME with --description, --directive and --config, or else --file.")
+        raise click.UsageError("Give either a NAME with --description, --directive and --config, or --file.")
     given = (
         [AgentDefinition(name=name or "", description=description, directives=directives, config=_overrides(overrides))]
         if file is None
         else read_definitions(file)
     )
     if name is not None and Path(name).is_dir():
-        cli.notice(f"{name} is a folder, too; `engram agent create --file {name}` defines the agents in it")
+        cli.notice(f"{name} is also a folder; `engram agent create --file {name}` defines the agents in it")
     with cli.brain(create=True) as brain:
-        made = [_defined(brain, definition) for definition in given]
+        defined = [_define(brain, definition) for definition in given]
     if cli.json:
-        print_json([{**agent.model_dump(mode="json"), "changed": changed} for agent, changed in made])
+        print_json([{**agent.model_dump(mode="json"), "changed": changed} for agent, changed in defined])
         return
-    for agent, changed in made:
-        how = ("Created" if agent.version == 1 else "Changed") if changed else "Unchanged:"
-        click.echo(f"{how} {one_line(agent.name)} (version {agent.version})")
+    for agent, changed in defined:
+        verb = ("Created" if agent.version == 1 else "Changed") if changed else "Unchanged:"
+        click.echo(f"{verb} {one_line(agent.name)} (version {agent.version})")
 
 
 @command.command("erase")
 @click.argument("name")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal it must be said.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; required without a terminal.")
 @click.pass_obj
 def erase(cli: Invocation, name: str, yes: bool) -> None:
-    """Take away everything of an agent, for good.
+    """Delete everything of an agent, for good.
 
-    Memories, events, what it learned, copies that others have of it, grants, definitions, cycles, workflows,
-    workspaces, sessions and keys go; the audit trail keeps that it happened. Stopped in between, start it again.
+    It deletes memories, events, what it learned, copies that other agents have, grants, definitions, cycles, workflows,
+    workspaces, sessions and keys. The audit trail records the deletion. If it is interrupted, run it again.
     """
     if not yes:
         if cli.json or not sys.stdin.isatty():
-            raise click.UsageError("Say --yes to erase an agent.")
-        click.confirm(f"Erase everything of {one_line(name)} for good?", abort=True, err=True)
+            raise click.UsageError("Give --yes to erase an agent.")
+        click.confirm(f"Delete everything of {one_line(name)} for good?", abort=True, err=True)
     with cli.brain() as brain, progress(cli, "erasing") as on_progress:
         receipt = brain.retention.erase(name, on_progress)
     if cli.json:
@@ -142,9 +135,9 @@ def erase(cli: Invocation, name: str, yes: bool) -> None:
 def cycles(
     cli: Invocation, name: str, index: int | None, before: int | None, workspace: str | None, limit: int
 ) -> None:
-    """List the cycles of an agent, newest first, or show one of them whole.
+    """List the cycles of an agent, newest first, or show one of them in full.
 
-    A cycle without a result is shown as interrupted: it may have been carried out, or be running still.
+    A cycle without a result is shown as interrupted: it may have been carried out, or may still be running.
     """
     with cli.brain() as brain:
         _require(brain, name)
@@ -158,7 +151,8 @@ def cycles(
         click.echo(f"{one_line(name)} has no cycles.")
     else:
         rows = [
-            [str(cycle.index), _status(cycle), format_time(cycle.proposal.at), preview(_said(cycle))] for cycle in found
+            [str(cycle.index), _status(cycle), format_time(cycle.proposal.at), preview(_describe(cycle))]
+            for cycle in found
         ]
         print_table(["INDEX", "STATUS", "BEGUN", "PROPOSAL"], rows)
 
@@ -168,34 +162,36 @@ def cycles(
 @click.argument("indexes", type=click.IntRange(min=1), nargs=-1, required=True, metavar="INDEX...")
 @click.pass_obj
 def forget(cli: Invocation, name: str, indexes: tuple[int, ...]) -> None:
-    """Forget cycles of an agent: what they proposed, and what came of it.
+    """Delete cycles of an agent: proposals and results.
 
-    What the agent remembered of them stays. A cycle without a result is to be resolved first; then it exits with 5.
+    Memories that the agent stored about them stay. A cycle without a result must be resolved first (exit code 5).
     """
     with cli.brain() as brain:
         _require(brain, name)
         life = _life(brain, name)
-        gone = [life.forget(index) for index in indexes]
+        deleted = [life.forget(index) for index in indexes]
     if cli.json:
-        print_json(to_json(gone))
+        print_json(to_json(deleted))
     else:
-        click.echo(f"Forgot {plural(len(gone), 'cycle')} of {one_line(name)}")
+        click.echo(f"Forgot {plural(len(deleted), 'cycle')} of {one_line(name)}")
 
 
 @command.command("resume")
 @click.argument("name")
-@click.option("--retry", type=click.IntRange(min=1), metavar="INDEX", help="Do a cycle without a result again.")
-@click.option("--abandon", type=click.IntRange(min=1), metavar="INDEX", help="End a cycle without a result.")
-@click.option("--reason", default="", help="Why it is abandoned.")
+@click.option("--retry", type=click.IntRange(min=1), metavar="INDEX", help="Begin a cycle without a result again.")
+@click.option(
+    "--abandon", type=click.IntRange(min=1), metavar="INDEX", help="Mark a cycle without a result as abandoned."
+)
+@click.option("--reason", default="", help="The reason for --abandon.")
 @click.pass_obj
 def resume(cli: Invocation, name: str, retry: int | None, abandon: int | None, reason: str) -> None:
-    """Show where an agent goes on: its last complete cycle, and those without a result.
+    """Show where an agent continues: its last complete cycle, and the cycles without a result.
 
-    A cycle without a result may have been carried out, and is not done again by itself. --retry begins a new cycle that
-    names the old one, which the agent may then carry out; nothing is run here.
+    A cycle without a result may have been carried out, so it is not repeated automatically. --retry begins a new cycle
+    that refers to the old one; the agent may then carry it out. This command itself runs nothing.
     """
     if (retry is None) + (abandon is None) == 0 or (reason and abandon is None):
-        raise click.UsageError("Give --retry, or --abandon with its --reason, or neither.")
+        raise click.UsageError("Give either --retry, or --abandon with an optional --reason, or neither.")
     with cli.brain() as brain:
         _require(brain, name)
         life = _life(brain, name)
@@ -204,18 +200,18 @@ def resume(cli: Invocation, name: str, retry: int | None, abandon: int | None, r
             resolved = life.resolve(retry, "retry")
         elif abandon is not None:
             resolved = life.resolve(abandon, "abandon", reason=reason)
-        standing = life.resume()
+        agent_state = life.resume()
     if cli.json:
-        print_json((resolved or standing).model_dump(mode="json"))
+        print_json((resolved or agent_state).model_dump(mode="json"))
         return
     if resolved is not None and retry is not None:
-        click.echo(f"Cycle {retry} is retried as cycle {resolved.index}: {preview(_said(resolved))}")
+        click.echo(f"Cycle {retry} is retried as cycle {resolved.index}: {preview(_describe(resolved))}")
         if resolved.proposal.redacted:
-            click.echo("  Secrets were taken out of it; put them back before it is carried out.")
+            click.echo("  Secrets were redacted from it; put them back before it is carried out.")
     elif resolved is not None:
         click.echo(f"Abandoned cycle {resolved.index}")
     else:
-        _print_state(standing)
+        _print_state(agent_state)
 
 
 def _definitions(brain: Engram) -> Definitions:
@@ -230,7 +226,7 @@ def _life(brain: Engram, name: str) -> Life:
 
 
 def _require(brain: Engram, name: str) -> None:
-    """Raises `NotFound` for an agent that has stored nothing."""
+    """Raise `NotFound` if the agent has stored nothing."""
     if name not in brain.agents():
         raise NotFound(f"there is no agent {name}; `engram agent list` shows who there is")
 
@@ -243,41 +239,39 @@ def _cycle(life: Life, name: str, index: int) -> AgentCycle:
 
 
 def _summary(brain: Engram, name: str) -> dict[str, Any]:
-    agent, standing = _definitions(brain).current(name), _life(brain, name).resume()
+    agent, state = _definitions(brain).current(name), _life(brain, name).resume()
     return {
         "name": name,
         "version": agent.version if agent else None,
         "description": agent.description if agent else "",
-        "cycles": standing.next_index - 1,
-        "unfinished": len(standing.unfinished),
+        "cycles": state.next_index - 1,
+        "unfinished": len(state.unfinished),
     }
 
 
-def _defined(brain: Engram, definition: AgentDefinition) -> tuple[Agent, bool]:
-    """The agent as it is now, and whether that is new."""
+def _define(brain: Engram, definition: AgentDefinition) -> tuple[Agent, bool]:
+    """Store a definition; return the agent and True if it changed."""
     known = _definitions(brain)
     before, agent = known.current(definition.name), known.define(definition)
     return agent, before is None or before.version != agent.version
 
 
 def _overrides(given: tuple[str, ...]) -> dict[str, Any]:
-    """Each `NAME=JSON`; what is no JSON is a text."""
+    """Parse each `NAME=JSON`; a value that is not JSON is taken as text."""
     found: dict[str, Any] = {}
     for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name.strip():
-            raise click.BadParameter(f"{each!r} is not NAME=VALUE.", param_hint="--config")
+        name, value = split_pair(each, "--config")
         try:
-            found[name.strip()] = json.loads(value)
+            found[name] = json.loads(value)
         except (ValueError, RecursionError):
-            found[name.strip()] = value
+            found[name] = value
     return found
 
 
-def _said(cycle: AgentCycle) -> str:
-    from engram.agents.cycles import in_words
+def _describe(cycle: AgentCycle) -> str:
+    from engram.agents.cycles import describe_cycle
 
-    return in_words(cycle)
+    return describe_cycle(cycle)
 
 
 def _status(cycle: AgentCycle) -> str:
@@ -302,7 +296,7 @@ def _print_cycle(cycle: AgentCycle) -> None:
         "status": _status(cycle),
         "begun": format_time(proposal.at),
         "ended": format_time(cycle.ended_at),
-        "proposal": _said(cycle),
+        "proposal": _describe(cycle),
         "reasoning": proposal.reasoning,
         "plan": "; ".join(proposal.plan),
         "retry of": proposal.retry_of,
@@ -316,16 +310,16 @@ def _print_cycle(cycle: AgentCycle) -> None:
         click.echo(escaped(output))
 
 
-def _print_state(standing: AgentState) -> None:
-    name, last = one_line(standing.agent), standing.last_complete
-    click.echo(f"{name} goes on with cycle {standing.next_index}")
+def _print_state(state: AgentState) -> None:
+    name, last = one_line(state.agent), state.last_complete
+    click.echo(f"{name} continues with cycle {state.next_index}")
     if last is not None:
+        ended = f"{last.status} {format_time(last.ended_at)}"
+        click.echo(f"  Last complete: cycle {last.index}, {ended}: {preview(_describe(last))}")
+    for cycle in state.unfinished:
         click.echo(
-            f"  Last complete: cycle {last.index}, {last.status} {format_time(last.ended_at)}: {preview(_said(last))}"
+            f"  Without a result: cycle {cycle.index}, begun {format_time(cycle.proposal.at)}: "
+            f"{preview(_describe(cycle))}"
         )
-    for cycle in standing.unfinished:
-        click.echo(
-            f"  Without a result: cycle {cycle.index}, begun {format_time(cycle.proposal.at)}: {preview(_said(cycle))}"
-        )
-    if standing.unfinished:
-        click.echo("  It may have been carried out, or be running still: decide with --retry INDEX or --abandon INDEX.")
+    if state.unfinished:
+        click.echo("  It may have been carried out, or may still be running: choose --retry INDEX or --abandon INDEX.")

@@ -1,4 +1,4 @@
-"""`engram audit`: what was done to the database, and the proof that nobody has changed the record of it."""
+"""`engram audit`: show, verify, sign, export and prune the audit trail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from engram.cli.formatting import format_time, one_line, plural
 from engram.cli.invocation import Invocation
 from engram.cli.options import CommandGroup, parse_time
-from engram.cli.render import print_json, print_result, print_table, to_json
+from engram.cli.render import print_json, print_list, print_model, print_result
 from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ KEY = "audit.key"
 key_option = click.option(
     "--key",
     type=FILE,
-    help=f"The file with the key to sign with; made if it is not there. Default: {KEY} beside the user's data.",
+    help=f"The file of the signing key; created if it does not exist. Default: {KEY} in the user's data folder.",
 )
 public_option = click.option(
     "--public",
@@ -36,38 +36,36 @@ public_option = click.option(
 
 @click.group("audit", cls=CommandGroup)
 def command() -> None:
-    """Show and verify the record of what was done.
+    """Show and verify the audit trail.
 
     Every write, deletion and administrative act is an entry: who, what, when, by which grant, how many; no content.
     """
 
 
 @command.command("log")
-@click.option("--agent", metavar="NAME", help="Only what was done to the memory of this agent.")
-@click.option("--grant", metavar="ID", help="Only what was done by this grant.")
-@click.option("--since", type=parse_time, help="Only from then on: a date, or how long ago (7d).")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="So many, the newest.")
+@click.option("--agent", metavar="NAME", help="Only entries about this agent's memory.")
+@click.option("--grant", metavar="ID", help="Only entries about uses of this grant.")
+@click.option("--since", type=parse_time, help="Only entries since this date or time ago (7d).")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Show the newest N.")
 @click.pass_obj
 def log(cli: Invocation, agent: str | None, grant: str | None, since: datetime | None, limit: int) -> None:
-    """Show the newest entries, the oldest of them first."""
+    """Show the newest entries, in order."""
     with cli.brain() as brain:
         found = brain.audit.find(limit=limit, agent=agent, grant=grant, since=since, newest=True)
-    if cli.json:
-        print_json(to_json(found))
-    elif not found:
-        click.echo("No entries.")
-    else:
-        print_table(["NUMBER", "TIME", "BY", "ACTION", "AGENT", "COUNT", "ABOUT"], [_row(entry) for entry in found])
+    print_list(cli, found, ["NUMBER", "TIME", "BY", "ACTION", "AGENT", "COUNT", "ABOUT"], _row, "No entries.")
 
 
 @command.command("verify")
-@click.option("--anchor", "anchors", multiple=True, type=FILE, help="A file of anchors to compare with; repeatable.")
+@click.option(
+    "--anchor", "anchors", multiple=True, type=FILE, help="A file of anchors to compare with; may be repeated."
+)
 @public_option
 @click.pass_context
 def verify(ctx: click.Context, anchors: tuple[Path, ...], public: tuple[Path, ...]) -> None:
-    """Look at every entry; exit with 1 and name each that was changed, moved, put in or removed.
+    """Verify every entry; exit with 1 and list those that were changed, moved, inserted or removed.
 
-    That the end was cut off, or all of it written anew, is found only by a signed checkpoint or an anchor.
+    If entries at the end were cut off, or the whole trail was rewritten, only a signed checkpoint or an anchor shows
+    it.
     """
     from engram import audit
 
@@ -84,11 +82,11 @@ def verify(ctx: click.Context, anchors: tuple[Path, ...], public: tuple[Path, ..
 
 
 @command.command("export")
-@click.option("--out", type=FILE, help="The file to write to; else it is printed.")
+@click.option("--out", type=FILE, help="The file to write to. Default: standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @click.pass_obj
 def export(cli: Invocation, out: Path | None, force: bool) -> None:
-    """Write all entries as lines of JSON, in order."""
+    """Export all entries as JSON lines, in order."""
     if out is not None and out.exists() and not force:
         raise InvalidInput(f"{out} exists; name another file, or overwrite it with --force")
     with cli.brain() as brain:
@@ -102,71 +100,70 @@ def export(cli: Invocation, out: Path | None, force: bool) -> None:
                 count = sum(1 for line in lines if file.write(line + "\n"))
         except OSError as error:
             raise InvalidInput(f"{out} cannot be written: {error.strerror}; name another file") from error
-    print_result(cli, f"Wrote {_entries(count)} to {out}", path=str(out), entries=count)
+    print_result(cli, f"Wrote {plural(count, 'entry')} to {out}", path=str(out), entries=count)
 
 
 @command.command("checkpoint")
 @key_option
 @click.pass_obj
 def checkpoint(cli: Invocation, key: Path | None) -> None:
-    """Sign the newest entry, which fixes all entries up to it, and keep that in the database."""
+    """Sign the newest entry and store the signature in the database; it covers all entries up to there."""
     from engram import audit
 
     with cli.brain() as brain:
-        made = brain.audit.checkpoint(audit.signer(key or _default()))
-    said = f"Signed entry {made.seq} with key {made.key_id}"
-    print_result(cli, said, **made.model_dump(mode="json"))
+        signed = brain.audit.checkpoint(audit.signer(key or _default_key()))
+    print_model(cli, signed, f"Signed entry {signed.seq} with key {signed.key_id}")
 
 
 @command.command("anchor")
 @click.option("--to", "target", required=True, type=FILE, help="The file to append a line to.")
-@click.option("--unsigned", is_flag=True, help="Do not sign it: the file is all the proof there is.")
+@click.option("--unsigned", is_flag=True, help="Do not sign it: then the file itself is the only proof.")
 @key_option
 @click.pass_obj
 def anchor(cli: Invocation, target: Path, unsigned: bool, key: Path | None) -> None:
     """Append the hash of the newest entry to a file outside of the database.
 
-    Keep it where nobody who can change the database can change it: another machine, a repository, a printed page.
+    Keep the file where nobody who can change the database can change it: another machine, a repository, a printout.
     """
     from engram import audit
 
     if unsigned and key is not None:
         raise InvalidInput("an anchor is either signed with --key or --unsigned, not both")
     with cli.brain() as brain:
-        signer = None if unsigned else audit.signer(key or _default())
+        signer = None if unsigned else audit.signer(key or _default_key())
         made = brain.audit.head(signer)
         audit.add_anchor(target, made)
     print_result(cli, f"Anchored entry {made.seq} in {target}", path=str(target), **made.model_dump(mode="json"))
 
 
 @command.command("prune")
-@click.option("--through", type=click.IntRange(1), required=True, help="The number of the entry, with a checkpoint.")
+@click.option("--through", type=click.IntRange(1), required=True, help="The number of an entry that has a checkpoint.")
 @public_option
 @click.pass_obj
 def prune(cli: Invocation, through: int, public: tuple[Path, ...]) -> None:
-    """Remove the entries up to a signed checkpoint. The trail is verified first, and what is left can still be."""
+    """Delete the entries up to a signed checkpoint. The trail is verified first; the rest can still be verified."""
     with cli.brain() as brain:
-        gone = brain.audit.prune(through, _keys(public, checkpoints=True))
-    print_result(cli, f"Removed {_entries(gone)}", entries=gone, through=through)
+        count = brain.audit.prune(through, _keys(public, checkpoints=True))
+    print_result(cli, f"Removed {plural(count, 'entry')}", entries=count, through=through)
 
 
-def _default() -> Path:
+def _default_key() -> Path:
     from engram.config import default_db
 
     return default_db().with_name(KEY)
 
 
 def _keys(public: tuple[Path, ...], *, checkpoints: bool) -> list[PublicKey]:
-    """The keys that are named, else the user's own, if there is one and it is needed."""
+    """Read the named public keys, else the user's own if it exists and there are checkpoints to verify."""
     from engram.audit import public_key
 
-    own = [_default()] if checkpoints and _default().exists() else []
+    own = [_default_key()] if checkpoints and _default_key().exists() else []
     return [public_key(path) for path in public or own]
 
 
 def _row(entry: AuditEntry) -> list[str]:
     by = " for ".join(name for name in (entry.actor, entry.principal) if name) or "-"
-    about = [entry.target, f"grant {entry.grant}" if entry.grant else "", _told(entry.detail)]
+    about = [entry.target, f"grant {entry.grant}" if entry.grant else "", _detail(entry.detail)]
     return [
         str(entry.seq),
         format_time(entry.at),
@@ -178,7 +175,7 @@ def _row(entry: AuditEntry) -> list[str]:
     ]
 
 
-def _told(detail: dict[str, Any]) -> str:
+def _detail(detail: dict[str, Any]) -> str:
     from engram.model.audit import canonical_json
 
     return canonical_json(detail) if detail else ""
@@ -188,13 +185,9 @@ def _print_verification(cli: Invocation, found: AuditVerification) -> None:
     for problem in found.problems:
         click.echo(f"entry {problem.seq} {one_line(problem.what)}")
     if found.ok:
-        click.echo(f"No problems in {_entries(found.entries)}, {found.first} to {found.last}")
+        click.echo(f"No problems in {plural(found.entries, 'entry')}, {found.first} to {found.last}")
         if found.fixed < found.last:
             cli.notice(
-                f"entries {found.fixed + 1} to {found.last} could be cut off or written anew unseen; "
-                "`engram audit checkpoint` and `engram audit anchor` prevent that"
+                f"entries {found.fixed + 1} to {found.last} are not covered by a signed checkpoint or an anchor yet; "
+                "`engram audit checkpoint` and `engram audit anchor` cover them"
             )
-
-
-def _entries(count: int) -> str:
-    return plural(count, "entry")

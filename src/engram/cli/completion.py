@@ -1,4 +1,4 @@
-"""`engram completion`: scripts that let a shell complete commands and options."""
+"""`engram completion`: shell scripts that complete commands and options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def command(ctx: click.Context, shell: str) -> None:
     bash:  engram completion bash > ~/.local/share/bash-completion/completions/engram
     zsh:   engram completion zsh > a file called _engram in a folder of $fpath
     fish:  engram completion fish > ~/.config/fish/completions/engram.fish
-    """  # noqa: D301 - click's mark for lines that stay as they are
+    """  # noqa: D301 - \b is click's mark for lines that are not wrapped
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

@@ -1,4 +1,4 @@
-"""`engram crypt`: encrypt the database, and look after its keys."""
+"""`engram crypt`: encrypt the database, and manage its keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from engram.cli.formatting import mask_password, one_line, plural
 from engram.cli.invocation import Invocation
-from engram.cli.options import CommandGroup
+from engram.cli.options import CommandGroup, yes_option
 from engram.cli.render import print_fields, print_json, progress
 from engram.errors import Conflict, Unsupported
 
@@ -27,18 +27,18 @@ MODES = ("fields", "file")
 
 @click.group("crypt", cls=CommandGroup)
 def command() -> None:
-    """Encrypt the database, and look after its keys.
+    """Encrypt the database, and manage its keys.
 
-    In `fields` mode what carries content is sealed, for each agent with keys of its own; in `file` mode SQLCipher
+    In `fields` mode all columns with content are encrypted, with separate keys for each agent; in `file` mode SQLCipher
     encrypts the whole file. The master key is in a file, in the environment or in the system's keyring, never in the
-    database: whoever loses it loses the memories.
+    database: without it the memories cannot be read.
     """
 
 
 @command.command("status")
 @click.pass_obj
 def status(cli: Invocation) -> None:
-    """Show how the database is encrypted, and where its master key comes from."""
+    """Show how the database is encrypted, and where its master key is."""
     with _encrypted(cli) as store:
         facts: dict[str, object] = {"database": mask_password(cli.settings.db), **store.encryption()}
     if facts["mode"] != "none":
@@ -50,44 +50,52 @@ def status(cli: Invocation) -> None:
 
 
 @command.command("init")
-@click.option("--mode", type=click.Choice(MODES), default="fields", show_default=True, help="What is encrypted.")
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="fields",
+    show_default=True,
+    help="Encrypt the columns with content, or the whole file.",
+)
 @click.option(
     "--key-file",
     "place",
     metavar="PLACE",
-    help="Where the master key is, or is put if it is not there: a file, or keyring:NAME. Default: the setting.",
+    help="The master key, created if it does not exist: a file, or keyring:NAME. Default: the setting `key_file`.",
 )
 @click.pass_obj
 def init(cli: Invocation, mode: str, place: str | None) -> None:
-    """Encrypt the database, and make a master key if there is none.
+    """Encrypt the database, and create a master key if there is none.
 
-    A database that is there is sealed row by row, and then rewritten, so that nothing of it stays readable in its
-    files; it can be stopped and goes on when it is started again. Nobody else should have it open meanwhile. Backups
-    that were made before stay as they are.
+    An existing database is encrypted row by row and then rewritten, so that no plain text stays in its files. If it is
+    interrupted, run it again: it continues. Close the database in all other programs first. Existing backups are not
+    encrypted.
     """
     from engram import wiring
     from engram.clock import Sources
     from engram.config import default_db
 
-    settings, made = _with_key(cli.settings, place)
+    settings, created = _with_key(cli.settings, place)
     if cli.missing:
         if cli.missing == default_db():
             cli.missing.parent.mkdir(parents=True, exist_ok=True)
         wiring.open_store(replace(settings, encryption=mode), Sources()).close()
         rows = 0
     else:
-        with cli.user(), progress(cli, "sealing rows") as on_progress:
+        with cli.user(), progress(cli, "encrypting rows") as on_progress:
             rows = wiring.encrypt(settings, mode, on_progress)
     key = "ENGRAM_KEY" if settings.key else settings.key_file
     if cli.json:
-        print_json({"database": mask_password(settings.db), "mode": mode, "key": key, "made": made, "rows": rows})
+        print_json({"database": mask_password(settings.db), "mode": mode, "key": key, "made": created, "rows": rows})
     else:
         click.echo(f"{mask_password(settings.db)} is encrypted ({mode})")
-        click.echo(f"The {'new ' if made else ''}master key is in {one_line(key)}; keep a copy of it in a safe place")
+        click.echo(
+            f"The {'new ' if created else ''}master key is in {one_line(key)}; keep a copy of it in a safe place"
+        )
     if not cli.settings.key and cli.settings.key_file != key:
-        cli.notice(f'Set key_file = "{key}" in engram.toml, or ENGRAM_KEY_FILE, so that it is found')
-    for left in _left_behind(cli.file):
-        cli.notice(f"{left} was written before, and is not encrypted; remove it when it is not needed any more")
+        cli.notice(f'Set key_file = "{key}" in engram.toml, or ENGRAM_KEY_FILE, so that the key is found')
+    for left in _plain_copies(cli.file):
+        cli.notice(f"{left} was written before, and is not encrypted; delete it when you no longer need it")
 
 
 @command.command("rotate")
@@ -96,13 +104,13 @@ def init(cli: Invocation, mode: str, place: str | None) -> None:
     "place",
     required=True,
     metavar="PLACE",
-    help="Where the new master key is put: a new file, or keyring:NAME.",
+    help="Where to put the new master key: a new file, or keyring:NAME.",
 )
 @click.pass_obj
 def rotate(cli: Invocation, place: str) -> None:
-    """Put the database under a new master key, in one step; the data is not touched in `fields` mode.
+    """Change the master key in one step; in `fields` mode the data itself is not encrypted again.
 
-    Backups that were made before need the old key.
+    Existing backups need the old key.
     """
     from engram import wiring
 
@@ -110,10 +118,10 @@ def rotate(cli: Invocation, place: str) -> None:
         mode = store.encryption()["mode"]
     if mode == "none":
         raise Conflict("the database is not encrypted; `engram crypt init` does that")
-    settings, made = _with_key(replace(cli.settings, key=""), place)
+    settings, created = _with_key(replace(cli.settings, key=""), place)
     new = wiring.master_key(settings)
     if new.identity == wiring.master_key(cli.settings).identity:
-        raise Conflict(f"{place} is the master key that the database has; name a new place")
+        raise Conflict(f"{place} is the master key that the database uses already; name a new place")
     if mode == "file":
         wiring.recode(cli.settings, settings)
         number = 1
@@ -121,61 +129,61 @@ def rotate(cli: Invocation, place: str) -> None:
         with _encrypted(cli) as store:
             number = store.rotate(new)
     if cli.json:
-        print_json({"mode": mode, "key": place, "made": made, "master": new.identity, "keys": number})
+        print_json({"mode": mode, "key": place, "made": created, "master": new.identity, "keys": number})
     else:
-        click.echo(f"The master key is now {one_line(place)}; it opens {plural(number, 'key')}")
-    cli.notice(f'Set key_file = "{place}", and keep the old key for as long as you keep backups made with it')
+        click.echo(f"The master key is now {one_line(place)}; it protects {plural(number, 'key')}")
+    cli.notice(f'Set key_file = "{place}", and keep the old key as long as you keep backups made with it')
 
 
 @command.command("rekey")
 @click.option("--agent", metavar="NAME", help="Only this agent's keys. Default: all.")
 @click.option(
-    "--index", is_flag=True, help="Renew the keys of labels and words, too; others cannot write while that is done."
+    "--index", is_flag=True, help="Also renew the keys of labels and words; other programs cannot write meanwhile."
 )
 @click.pass_obj
 def rekey(cli: Invocation, agent: str | None, index: bool) -> None:
-    """Make new data keys and seal every row with them.
+    """Create new data keys and encrypt every row with them.
 
-    It can be stopped and goes on when it is started again; meanwhile all rows can be read.
+    If it is interrupted, run it again: it continues. All rows can be read meanwhile.
     """
-    with _encrypted(cli) as store, progress(cli, "sealing rows") as on_progress:
+    with _encrypted(cli) as store, progress(cli, "encrypting rows") as on_progress:
         if store.encryption()["mode"] == "file":
             raise Unsupported("a whole file has only its master key; `engram crypt rotate` renews that")
         rows = store.rekey(agent, index=index, progress=on_progress)
     if cli.json:
         print_json({"rows": rows, "agent": agent, "index": index})
     else:
-        click.echo(f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'} sealed with new keys")
+        click.echo(f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'} encrypted with new keys")
 
 
 @command.command("destroy")
 @click.argument("agent")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")
+@yes_option
 @click.pass_obj
 def destroy(cli: Invocation, agent: str, yes: bool) -> None:
-    """Destroy the keys of AGENT, and with them all it remembers, for good.
+    """Destroy the keys of AGENT, which deletes all its memories for good.
 
-    Backups that were made before still have the keys, under the master key of that time.
+    Existing backups still contain the keys, protected by the master key of that time.
     """
     from engram.ports import Scope
 
     with _encrypted(cli) as store:
         if not yes and sys.stdin is not None and sys.stdin.isatty():
-            click.confirm(f"Destroy the keys of {one_line(agent)}, and all it remembers?", abort=True, err=True)
+            click.confirm(f"Destroy the keys of {one_line(agent)}, and all its memories?", abort=True, err=True)
         if store.encryption()["mode"] != "fields":
-            store.destroy(Scope(agent))  # which says why it cannot
+            store.destroy(Scope(agent))  # raises an error that says why not
         with cli.brain() as brain:
-            gone = brain.retention.erase(brain.agent(agent).name).removed  # copies and what is set apart go, too
+            removed = brain.retention.erase(brain.agent(agent).name).removed  # includes copies and quarantined memories
         store.destroy(Scope(agent))
     if cli.json:
-        print_json({"agent": agent, "removed": dict(gone)})
+        print_json({"agent": agent, "removed": dict(removed)})
     else:
-        click.echo(f"Destroyed the keys of {one_line(agent)}, and {plural(gone.get('memories', 0), 'memory')}")
+        click.echo(f"Destroyed the keys of {one_line(agent)}, and {plural(removed.get('memories', 0), 'memory')}")
 
 
 @contextmanager
 def _encrypted(cli: Invocation) -> Iterator[Encrypts]:
-    """The store, if it can be encrypted at all."""
+    """Open the store. Raises `Unsupported` if it cannot be encrypted."""
     from engram import wiring
     from engram.ports import Encrypts
 
@@ -187,21 +195,21 @@ def _encrypted(cli: Invocation) -> Iterator[Encrypts]:
 
 
 def _with_key(settings: Settings, place: str | None) -> tuple[Settings, bool]:
-    """The settings with a master key that is there, and whether it was made for that."""
+    """Return settings whose master key exists, and True if it was created now."""
     from engram.config import user_file
     from engram.privacy import keys
 
     if settings.key and not place:
         return settings, False
     where = place or settings.key_file or str(user_file().with_name("engram.key"))
-    made = not keys.exists(where)
-    if made:
+    created = not keys.exists(where)
+    if created:
         keys.make(where)
-    return replace(settings, key="", key_file=where), made
+    return replace(settings, key="", key_file=where), created
 
 
-def _left_behind(file: Path | None) -> list[Path]:
-    """What was written beside the database before it was encrypted."""
+def _plain_copies(file: Path | None) -> list[Path]:
+    """Return the unencrypted copies that Engram made beside the database before it was encrypted."""
     if file is None:
         return []
     return sorted([*file.parent.glob(f"{file.name}.schema-*.bak"), *file.parent.glob(f"{file.name}.before-restore-*")])

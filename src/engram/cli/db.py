@@ -1,4 +1,4 @@
-"""`engram db`: look after the database."""
+"""`engram db`: describe, check, copy, back up and restore the database."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from engram.errors import (
 
 @click.group("db", cls=CommandGroup)
 def command() -> None:
-    """Describe, check, back up and restore the database."""
+    """Describe, check, copy, back up and restore the database."""
 
 
 @command.command("info")
 @click.pass_obj
 def info(cli: Invocation) -> None:
-    """Show where the database is, how large, which schema, and how many rows it has."""
+    """Show the location, size, schema version and row counts of the database."""
     with cli.brain() as brain:
         facts = dict(brain.upkeep.database.info())
     if cli.json:
@@ -46,7 +46,7 @@ def info(cli: Invocation) -> None:
 @command.command("check")
 @click.pass_context
 def check(ctx: click.Context) -> None:
-    """Look for damage in the file, the rows and the derived indexes; exit with 1 if there is any."""
+    """Check the file, the rows and the derived indexes for damage; exit with 1 if there is any."""
     cli = ctx.ensure_object(Invocation)
     with cli.brain() as brain:
         problems = brain.upkeep.database.check()
@@ -57,7 +57,7 @@ def check(ctx: click.Context) -> None:
     else:
         for problem in problems:
             click.echo(f"{problem.where}: {one_line(problem.what)}")
-        cli.notice("`engram upkeep rebuild` mends the indexes; `engram db restore` brings back damaged memories")
+        cli.notice("`engram upkeep rebuild` repairs the indexes; `engram db restore` brings back damaged memories")
     ctx.exit(1 if problems else 0)
 
 
@@ -66,7 +66,7 @@ def check(ctx: click.Context) -> None:
 @click.option("--force", is_flag=True, help="Overwrite the target if it exists.")
 @click.pass_obj
 def backup(cli: Invocation, target: Path, force: bool) -> None:
-    """Write a consistent copy to the file TARGET, while others go on reading and writing."""
+    """Write a consistent copy to the file TARGET; other programs can read and write meanwhile."""
     cli.require_database()
     if target.exists() and not force:
         raise Conflict(f"{target} exists; name another file, or overwrite it with --force")
@@ -82,18 +82,18 @@ def backup(cli: Invocation, target: Path, force: bool) -> None:
 def copy(cli: Invocation, source: str, target: str) -> None:
     """Copy everything from the database SRC to the new database DST and verify it.
 
-    It can be stopped and goes on where it was when it is started again. Nobody should write to SRC meanwhile.
+    If it is interrupted, run it again: it continues where it stopped. Do not write to SRC meanwhile.
     """
     from engram import wiring
     from engram.upkeep import copying
 
     with (
         cli.user(),
-        wiring.opened(cli.settings, source) as giver,
-        wiring.opened(cli.settings, target) as taker,
+        wiring.opened(cli.settings, source) as origin,
+        wiring.opened(cli.settings, target) as copy_store,
         progress(cli, "copying rows") as on_progress,
     ):
-        copied = copying.copy(giver, taker, mask_password(source), on_progress)
+        copied = copying.copy(origin, copy_store, mask_password(source), on_progress)
     if cli.json:
         print_json(dict(copied))
     else:
@@ -103,12 +103,14 @@ def copy(cli: Invocation, source: str, target: str) -> None:
 
 @command.command("restore")
 @click.argument("source", metavar="BACKUP", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--force", is_flag=True, help="Replace a database that has memories; it is saved beside itself first.")
+@click.option(
+    "--force", is_flag=True, help="Replace a database that has memories; a copy of it is saved beside it first."
+)
 @click.pass_obj
 def restore(cli: Invocation, source: Path, force: bool) -> None:
-    """Make the database what the file BACKUP is.
+    """Replace the database by the backup in the file BACKUP.
 
-    The backup is tried and checked first; if anything is wrong with it, the database stays as it is.
+    The backup is restored to a temporary file and checked first; if it is damaged, the database is not changed.
     """
     from engram import wiring
     from engram.config import default_db
@@ -125,22 +127,23 @@ def restore(cli: Invocation, source: Path, force: bool) -> None:
     elif not target.parent.is_dir():
         raise InvalidInput(f"the folder {target.parent} does not exist; create it first")
     with progress(cli, "checking the backup") as on_progress:
-        _rehearse(source, target, lambda to: wiring.restore(source, to, on_progress))
-    saved = _save(target, force)
+        _try_restore(source, target, lambda to: wiring.restore(source, to, on_progress))
+    saved = _save_existing(target, force)
     with cli.user(), progress(cli, "restoring") as on_progress:
         wiring.restore(source, target, on_progress)
     count = _count(target)
     print_result(
         cli,
-        f"Restored {plural(count, 'memory')} to {target}" + (f"\nWhat was there is saved in {saved}" if saved else ""),
+        f"Restored {plural(count, 'memory')} to {target}"
+        + (f"\nThe previous database is saved in {saved}" if saved else ""),
         path=str(target),
         memories=count,
         saved=str(saved) if saved else None,
     )
 
 
-def _rehearse(source: Path, target: Path, restore: Callable[[Path], None]) -> None:
-    """Restore to a place beside the target, open it and check it. Raises if anything is wrong with the backup."""
+def _try_restore(source: Path, target: Path, restore: Callable[[Path], None]) -> None:
+    """Restore to a temporary file beside the target, open it and check it. Raises if the backup is damaged."""
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=target.parent) as folder:
         trial = Path(folder) / "trial.db"
         try:
@@ -153,8 +156,8 @@ def _rehearse(source: Path, target: Path, restore: Callable[[Path], None]) -> No
         raise StoreCorrupt(f"{source} is damaged ({problems[0].where}: {problems[0].what}); use another backup")
 
 
-def _save(target: Path, force: bool) -> Path | None:
-    """Put what is at the target aside, if it is anything. Raises `Conflict` unless that was asked for."""
+def _save_existing(target: Path, force: bool) -> Path | None:
+    """Save an existing database beside itself and return the copy. Raises `Conflict` without `force`."""
     if not target.exists() or not target.stat().st_size:
         return None
 
@@ -168,14 +171,14 @@ def _save(target: Path, force: bool) -> Path | None:
                 brain.upkeep.database.backup(saved)
     except NotAnEngramDatabase:
         raise
-    except EngramError as error:  # it cannot be opened, which may be why it is to be restored
+    except EngramError as error:  # it cannot be opened; that may be the reason for restoring it
         if not force:
             raise Conflict(f"{target} exists and cannot be used ({error}); replace it with --force") from error
         for suffix in ("", "-wal"):
             if (part := target.with_name(target.name + suffix)).exists():
                 shutil.copy2(part, saved.with_name(saved.name + suffix))
     if not force:
-        raise Conflict(f"{target} has memories; replace it with --force, which saves it beside itself first")
+        raise Conflict(f"{target} has memories; replace it with --force, which saves a copy beside it first")
     return saved
 
 

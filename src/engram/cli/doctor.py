@@ -1,4 +1,4 @@
-"""`engram doctor`: what is well, what is not, and what to do about it."""
+"""`engram doctor`: look for problems in the installation and the database, and advise."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from engram.ports import Store
 
 Status = Literal["ok", "warning", "problem"]
-TIGHT = 100_000_000
-FULL = 20_000_000
+LITTLE_SPACE = 100_000_000
+NO_SPACE = 20_000_000
 COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found, and what to do about it."""
+class CheckResult:
+    """The result of one check, with advice if it is not ok."""
 
     check: str
     status: Status
@@ -43,73 +43,71 @@ class Finding:
 @click.command("doctor", cls=Command)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Look for problems, and say what to do about them.
+    """Look for problems, and print what to do about each.
 
-    A database that is not there is not created. Exits with 1 only if there is a problem; a warning is none.
+    A missing database is not created. Exits with 1 if there is a problem; warnings do not count.
     """
     cli = ctx.ensure_object(Invocation)
-    findings = examine(cli)
-    ill = any(finding.status == "problem" for finding in findings)
+    results = examine(cli)
+    failed = any(result.status == "problem" for result in results)
     if cli.json:
-        print_json({"ok": not ill, "checks": [asdict(finding) for finding in findings]})
+        print_json({"ok": not failed, "checks": [asdict(result) for result in results]})
     else:
-        _print(findings)
-    ctx.exit(1 if ill else 0)
+        _print(results)
+    ctx.exit(1 if failed else 0)
 
 
-def examine(cli: Invocation) -> list[Finding]:
-    """The findings of every check; a check that fails is itself a finding."""
-    findings = [*_guarded("runtime", _runtime), *_guarded("settings", lambda: _settings(cli))]
-    if any(finding.check == "settings" and finding.status == "problem" for finding in findings):
-        return findings
-    findings += _guarded("models", lambda: _models(cli))
-    findings += _guarded("disk", lambda: _disk(cli))
-    findings += _guarded("database", lambda: _database(cli))
-    return findings + _guarded("vector database", lambda: _vector_database(cli))
+def examine(cli: Invocation) -> list[CheckResult]:
+    """Run all checks; an exception in one of them becomes a result."""
+    results = [*_run_check("runtime", _runtime), *_run_check("settings", lambda: _settings(cli))]
+    if any(result.check == "settings" and result.status == "problem" for result in results):
+        return results
+    results += _run_check("models", lambda: _models(cli))
+    results += _run_check("disk", lambda: _disk(cli))
+    results += _run_check("database", lambda: _database(cli))
+    return results + _run_check("vector database", lambda: _vector_database(cli))
 
 
-def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    found: list[Finding] = []
+def _run_check(name: str, check: Callable[[], Iterator[CheckResult]]) -> list[CheckResult]:
+    found: list[CheckResult] = []
     try:
         found.extend(check())
     except EngramError as error:
-        found.append(Finding(name, "problem", str(error)))
-    except Exception as error:  # noqa: BLE001 - whatever is broken, the doctor must be able to say so
-        found.append(Finding(name, "problem", f"could not be checked: {type(error).__name__}: {error}"))
+        found.append(CheckResult(name, "problem", str(error)))
+    except Exception as error:  # noqa: BLE001 - whatever is broken, the doctor must report it
+        found.append(CheckResult(name, "problem", f"could not be checked: {type(error).__name__}: {error}"))
     return found
 
 
-def _runtime() -> Iterator[Finding]:
+def _runtime() -> Iterator[CheckResult]:
     from engram.stores.sqlite import OLDEST_SQLITE, WAL_RESET_FIXED
 
-    yield Finding("Python", "ok", platform.python_version())
+    yield CheckResult("Python", "ok", platform.python_version())
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         wanted = ".".join(map(str, OLDEST_SQLITE))
-        yield Finding("SQLite", "problem", sqlite3.sqlite_version, f"use a Python with SQLite {wanted} or newer")
+        yield CheckResult("SQLite", "problem", sqlite3.sqlite_version, f"use a Python with SQLite {wanted} or newer")
     elif sqlite3.sqlite_version_info < WAL_RESET_FIXED:
         fixed = ".".join(map(str, WAL_RESET_FIXED))
-        detail = (
-            f"{sqlite3.sqlite_version}; the mitigation for the WAL-reset fault of versions before {fixed} is active"
-        )
-        yield Finding("SQLite", "ok", detail)
+        detail = f"{sqlite3.sqlite_version}; the workaround for the WAL-reset bug of versions before {fixed} is active"
+        yield CheckResult("SQLite", "ok", detail)
     else:
-        yield Finding("SQLite", "ok", f"{sqlite3.sqlite_version}; it needs no mitigation for the WAL-reset fault")
+        yield CheckResult("SQLite", "ok", f"{sqlite3.sqlite_version}; it does not have the WAL-reset bug")
     with closing(sqlite3.connect(":memory:")) as conn:
         try:
             conn.execute("CREATE VIRTUAL TABLE trial USING fts5(words)")
         except sqlite3.Error:
-            yield Finding("SQLite FTS5", "problem", "missing", "use a Python whose SQLite has FTS5")
+            yield CheckResult("SQLite FTS5", "problem", "missing", "use a Python whose SQLite has FTS5")
 
 
-def _settings(cli: Invocation) -> Iterator[Finding]:
+def _settings(cli: Invocation) -> Iterator[CheckResult]:
     from engram import config
 
-    yield Finding("settings", "ok", f"database {mask_password(cli.settings.db)}, embedder {cli.settings.embedder}")
+    yield CheckResult("settings", "ok", f"database {mask_password(cli.settings.db)}, embedder {cli.settings.embedder}")
     for name in config.unknown_variables():
-        yield Finding("environment", "warning", f"{name} is not a setting", "mend its name or unset it")
+        yield CheckResult("environment", "warning", f"{name} is not a setting", "correct its name or unset it")
 
 
-def _models(cli: Invocation) -> Iterator[Finding]:
+def _models(cli: Invocation) -> Iterator[CheckResult]:
     from engram import wiring
     from engram.embed.catalog import KNOWN
 
@@ -118,62 +116,66 @@ def _models(cli: Invocation) -> Iterator[Finding]:
     for status in found:
         if status.installed or status.problem:
             try:
-                yield Finding("model", "ok", f"{status.name} is sound ({models.verify(status.name).path})")
+                yield CheckResult("model", "ok", f"{status.name} is intact ({models.verify(status.name).path})")
             except ModelError as error:
-                yield Finding("model", "problem", str(error))
+                yield CheckResult("model", "problem", str(error))
     needs_none = cli.settings.embedder not in {"auto", "local", *KNOWN}
     if not any(status.installed or status.problem for status in found):
-        advice = "" if needs_none else "run `engram model install` to find shared meaning, not only shared words"
-        yield Finding("model", "ok" if needs_none else "warning", "none is installed", advice)
+        advice = (
+            ""
+            if needs_none
+            else "run `engram model install` so that recall finds similar meaning, not only shared words"
+        )
+        yield CheckResult("model", "ok" if needs_none else "warning", "none is installed", advice)
 
 
-def _disk(cli: Invocation) -> Iterator[Finding]:
+def _disk(cli: Invocation) -> Iterator[CheckResult]:
     file = cli.file
     if file is None:
         return
     folder = next((place for place in file.absolute().parents if place.is_dir()), Path("/"))
     free, used = shutil.disk_usage(folder).free, file.stat().st_size if file.is_file() else 0
     detail = f"{format_size(free)} free in {folder}"
-    if free < FULL:
-        yield Finding("disk", "problem", detail, "free some space; nothing more can be stored soon")
-    elif free < max(TIGHT, 2 * used):
-        yield Finding("disk", "warning", detail, "free some space; a backup may not fit any more")
+    if free < NO_SPACE:
+        yield CheckResult("disk", "problem", detail, "free some disk space; soon nothing more can be stored")
+    elif free < max(LITTLE_SPACE, 2 * used):
+        yield CheckResult("disk", "warning", detail, "free some disk space; a backup may not fit")
     else:
-        yield Finding("disk", "ok", detail)
+        yield CheckResult("disk", "ok", detail)
 
 
-def _database(cli: Invocation) -> Iterator[Finding]:
+def _database(cli: Invocation) -> Iterator[CheckResult]:
     from engram import wiring
     from engram.ports import Maintains
 
     if missing := cli.missing:
-        yield Finding("database", "ok", f"there is none at {missing} yet; `engram memory add` creates it")
-        yield from _place(missing)
+        yield CheckResult("database", "ok", f"there is none at {missing} yet; `engram memory add` creates it")
+        yield from _writable(missing)
         return
     try:
         store = wiring.open_store(cli.settings, Sources())
     except EngramError as error:
-        yield Finding("database", "problem", str(error))
+        yield CheckResult("database", "problem", str(error))
         return
     with closing(store):
         if isinstance(store, Maintains):
             facts = store.info()
             detail = f"{plural(int(facts.get('memories') or 0), 'memory')}, schema {facts.get('schema')}"
             server = [f"{name} {facts[name]}" for name in ("server", "pgvector") if facts.get(name)]
-            yield Finding("database", "ok", ", ".join([detail, *server]))
+            yield CheckResult("database", "ok", ", ".join([detail, *server]))
             if facts.get("read_only") == "yes":
-                advice = "make the file and its folder writable, if memories are to be added"
-                yield Finding("database", "warning", "it can only be read", advice)
+                advice = "make the file and its folder writable to add memories"
+                yield CheckResult("database", "warning", "it can only be read", advice)
             problems = store.check()
             for problem in problems:
                 advice = "run `engram upkeep rebuild`; if that does not help, `engram db restore` a backup"
-                yield Finding("integrity", "problem", f"{problem.where}: {problem.what}", advice)
+                yield CheckResult("integrity", "problem", f"{problem.where}: {problem.what}", advice)
             if not problems:
-                yield Finding("integrity", "ok", "file, rows and indexes are sound")
+                yield CheckResult("integrity", "ok", "the file, rows and indexes are intact")
         yield from _embedder(cli, store)
 
 
-def _vector_database(cli: Invocation) -> Iterator[Finding]:
+def _vector_database(cli: Invocation) -> Iterator[CheckResult]:
     import numpy as np
 
     from engram import wiring
@@ -182,44 +184,48 @@ def _vector_database(cli: Invocation) -> Iterator[Finding]:
     if not cli.settings.vectors:
         return
     with closing(wiring.open_vectors(cli.settings)) as vectors:
-        nothing = VectorSpace(Scope("doctor"), "none", "none")
+        empty = VectorSpace(Scope("doctor"), "none", "none")
         try:
-            vectors.search(nothing, np.eye(1, 2, dtype=np.float32)[0], 1)
+            vectors.search(empty, np.eye(1, 2, dtype=np.float32)[0], 1)
         except StoreError as error:
-            advice = "until it answers, recall uses the local mirror; then run `engram upkeep sync`"
-            yield Finding("vector database", "warning", str(error), advice)
+            advice = "until it responds, recall uses the local copies of the vectors; then run `engram upkeep sync`"
+            yield CheckResult("vector database", "warning", str(error), advice)
             return
-    yield Finding("vector database", "ok", "it answers")
+    yield CheckResult("vector database", "ok", "it responds")
 
 
-def _place(file: Path) -> Iterator[Finding]:
+def _writable(file: Path) -> Iterator[CheckResult]:
     folder = next((place for place in file.absolute().parents if place.is_dir()), None)
     if folder is None or not os.access(folder, os.W_OK):
-        yield Finding("database", "problem", f"{folder} cannot be written", "make it writable, or choose another --db")
+        yield CheckResult(
+            "database", "problem", f"{folder} cannot be written", "make it writable, or choose another --db"
+        )
 
 
-def _embedder(cli: Invocation, store: Store) -> Iterator[Finding]:
+def _embedder(cli: Invocation, store: Store) -> Iterator[CheckResult]:
     from engram import wiring
     from engram.upkeep.maintenance import unplaced
 
-    said: list[str] = []
-    settings = replace(cli.settings, model_download=False)  # a check fetches nothing
+    notices: list[str] = []
+    settings = replace(cli.settings, model_download=False)  # a check downloads nothing
     try:
-        embedder = wiring.choose_embedder(settings, store, said.append)
+        embedder = wiring.choose_embedder(settings, store, notices.append)
     except EngramError as error:
-        yield Finding("embedder", "problem", str(error))
+        yield CheckResult("embedder", "problem", str(error))
         return
-    remembered = store.embedder()
-    same = remembered in (None, embedder.identity)
-    detail = embedder.identity if same else f"{embedder.identity}, but the database was embedded with {remembered}"
-    yield Finding("embedder", "ok" if same and not said else "warning", detail, "; ".join(said))
+    stored_with = store.embedder()
+    same = stored_with in (None, embedder.identity)
+    detail = embedder.identity if same else f"{embedder.identity}, but the database was embedded with {stored_with}"
+    yield CheckResult("embedder", "ok" if same and not notices else "warning", detail, "; ".join(notices))
     if left := unplaced(store, embedder.identity):
-        advice = "run `engram upkeep reembed`; until then they are found by words only"
-        yield Finding("vectors", "warning", f"{plural(left, 'memory')} without a vector of {embedder.identity}", advice)
+        advice = "run `engram upkeep reembed`; until then only keyword search finds them"
+        yield CheckResult(
+            "vectors", "warning", f"{plural(left, 'memory')} without a vector of {embedder.identity}", advice
+        )
 
 
-def _print(findings: list[Finding]) -> None:
-    lines = [(f.status, f"{f.check}: {f.detail}", f.advice) for f in findings]
+def _print(results: list[CheckResult]) -> None:
+    lines = [(f.status, f"{f.check}: {f.detail}", f.advice) for f in results]
     if is_terminal():
         from rich.console import Console
         from rich.text import Text

@@ -1,4 +1,4 @@
-"""`engram eval`: how well memory serves, over time."""
+"""`engram eval`: measure how useful memory is over time."""
 
 from __future__ import annotations
 
@@ -25,21 +25,25 @@ NAMES = {
 
 @click.group("eval", cls=CommandGroup)
 def command() -> None:
-    """Measure how well memory serves, and whether that drifts."""
+    """Measure how useful memory is, and detect drift."""
 
 
 @command.command("report")
-@click.option("--since", type=parse_time, help="Only from then on: a date, or how long ago (7d).")
-@click.option("--until", type=parse_time, help="Only before then.")
+@click.option("--since", type=parse_time, help="Only from this date or time ago (7d).")
+@click.option("--until", type=parse_time, help="Only before this date or time ago.")
 @click.option(
-    "--period", type=click.Choice(["day", "week", "month"]), default="week", show_default=True, help="One row for each."
+    "--period",
+    type=click.Choice(["day", "week", "month"]),
+    default="week",
+    show_default=True,
+    help="The period of a row.",
 )
 @reader_option
 @click.pass_obj
 def report(cli: Invocation, since: datetime | None, until: datetime | None, period: Period, agent: str | None) -> None:
-    """Show how often recalls helped, how many decisions memory informed, and whether that drifts.
+    """Show how often recalls helped, how many decisions used memory, and whether these figures drift.
 
-    It counts what was told: the outcomes of recalls and decisions. Several agents are counted together.
+    It counts reported outcomes of recalls and decisions. Several agents are counted together.
     """
     with cli.brain() as brain:
         names = [reader.name for reader in cli.readers(brain, agent)]
@@ -49,7 +53,7 @@ def report(cli: Invocation, since: datetime | None, until: datetime | None, peri
     if cli.json:
         print_json(found.model_dump(mode="json"))
     elif not found.rows:
-        click.echo("Nothing has been told yet about recalls and decisions.")
+        click.echo("No outcome of a recall or a decision was reported yet.")
     else:
         _print(found)
 
@@ -62,7 +66,7 @@ def _print(report: EvaluationReport) -> None:
     for each in report.drift:
         click.echo(_drift(each, report.period))
     if not report.drift:
-        click.echo(f"Drift: unknown before two {report.period}s have something to compare.")
+        click.echo(f"Drift: not known until two {report.period}s can be compared.")
 
 
 def _cells(measures: Measures) -> list[str]:
@@ -86,5 +90,5 @@ def _drift(drift: Drift, period: Period) -> str:
     interval = ""
     if drift.interval is not None:
         interval = f", interval {100 * drift.interval[0]:+.0f} to {100 * drift.interval[1]:+.0f}"
-    said = f"clearest difference {100 * drift.change:+.0f} points{when}{interval}"
-    return f"{NAMES[drift.measure]}: {verdict} ({said}, {significance(drift.p_value)})"
+    change = f"clearest difference {100 * drift.change:+.0f} points{when}{interval}"
+    return f"{NAMES[drift.measure]}: {verdict} ({change}, {significance(drift.p_value)})"

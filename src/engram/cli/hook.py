@@ -1,4 +1,4 @@
-"""`engram hook`: what a coding agent runs at its events."""
+"""`engram hook`: the command that a coding agent runs at its events."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NoReturn
 import click
 
 from engram.cli.invocation import Invocation
-from engram.cli.options import Command
+from engram.cli.options import CLIENTS, Command, agent_option, no_project_option
 
 
 class Hook(Command):
-    """A command that ends well whatever it is given: to clients, exit code 2 means to stop a tool call."""
+    """A command that exits with 0 even after a usage error: to clients, exit code 2 means to block a tool call."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options; what is wrong with them is said, and nothing is done."""
+        """Parse the options; after a usage error, print it and do nothing."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -29,22 +29,18 @@ class Hook(Command):
 @click.argument("event")
 @click.option(
     "--client",
-    type=click.Choice(["claude", "codex", "cursor"]),
+    type=click.Choice(CLIENTS),
     default="claude",
     show_default=True,
-    help="Who asks, and in which form it wants the answer.",
+    help="The client; it decides the format of the answer.",
 )
-@click.option("--agent", metavar="NAME", help="Whose memory. Default: the `agent` setting, else `default`.")
+@agent_option
 @click.option(
-    "--seconds", type=float, default=2.0, show_default=True, help="How long it may take; then the answer is empty."
+    "--seconds", type=float, default=2.0, show_default=True, help="The time limit; after it the answer is empty."
 )
-@click.option("--block", is_flag=True, help="Stop a tool call that a check blocks; without it, only warn.")
-@click.option("--wait", is_flag=True, help="Store before it ends, instead of in the background.")
-@click.option(
-    "--no-project",
-    is_flag=True,
-    help="Take no settings from an engram.toml of the working folder, which somebody else may have written.",
-)
+@click.option("--block", is_flag=True, help="Block a tool call that a check blocks; without it, only warn.")
+@click.option("--wait", is_flag=True, help="Store before the command ends, instead of in the background.")
+@no_project_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -56,15 +52,16 @@ def command(
     wait: bool,
     no_project: bool,
 ) -> None:
-    """Answer an event of a coding agent, told as JSON on standard input.
+    """Handle an event of a coding agent, given as JSON on standard input.
 
-    SessionStart and UserPromptSubmit recall, PreToolUse checks, PostToolUse and PostToolUseFailure learn, PreCompact,
-    Stop and SessionEnd keep the turns of the session. Whatever happens, the exit code is 0 and the session goes on.
+    SessionStart and UserPromptSubmit recall memories, PreToolUse checks the call, PostToolUse and PostToolUseFailure
+    learn from its outcome, and PreCompact, Stop and SessionEnd store the turns of the session. The exit code is always
+    0, so that the session goes on.
     """
-    from engram.hooks.fast import main
+    from engram.hooks.entry import main
 
-    words = [event, f"--client={client}", f"--seconds={seconds}"]
-    words += [f"--agent={agent}"] if agent is not None else []
-    words += [f"--db={db}"] if (db := ctx.ensure_object(Invocation).db) is not None else []
-    words += [f"--{name}" for name, said in {"block": block, "wait": wait, "no-project": no_project}.items() if said]
-    ctx.exit(main(words))
+    arguments = [event, f"--client={client}", f"--seconds={seconds}"]
+    arguments += [f"--agent={agent}"] if agent is not None else []
+    arguments += [f"--db={db}"] if (db := ctx.ensure_object(Invocation).db) is not None else []
+    arguments += [f"--{name}" for name, on in {"block": block, "wait": wait, "no-project": no_project}.items() if on]
+    ctx.exit(main(arguments))

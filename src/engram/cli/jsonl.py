@@ -1,4 +1,4 @@
-"""Many memories from a file of JSON lines: streamed, committed 500 at a time, every refused line named."""
+"""`engram memory add --jsonl`: store a file of JSON lines, 500 in a transaction, and report each rejected line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from engram.cli.invocation import Invocation
 from engram.cli.options import parse_json
 from engram.cli.render import ProgressCallback, print_json, progress
 from engram.errors import EngramError, InvalidInput
+from engram.system import batched
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle
@@ -26,8 +26,8 @@ BOM = b"\xef\xbb\xbf"
 
 
 @dataclass
-class Tally:
-    """What became of the lines so far."""
+class LineCounts:
+    """Numbers of lines by result, and the rejected lines."""
 
     stored: int = 0
     known: int = 0
@@ -37,29 +37,29 @@ class Tally:
 
 
 def store_file(cli: Invocation, writer: AgentHandle, name: str, defaults: Mapping[str, Any]) -> int:
-    """Store every line of a file and print the tally; the exit code."""
-    tally = Tally()
-    with _opened(name) as (file, total), progress(cli, "storing", "bytes") as on_progress:
+    """Store every line of a file, print the counts, and return the exit code."""
+    counts = LineCounts()
+    with _open(name) as (file, total), progress(cli, "storing", "bytes") as on_progress:
         try:
-            _store(cli, writer, _watched(file, total, on_progress), defaults, tally)
+            _store(cli, writer, _with_progress(file, total, on_progress), defaults, counts)
         except (EngramError, OSError, KeyboardInterrupt):
             cli.notice(
-                f"stopped: {tally.stored + tally.known + tally.merged} lines are stored and stay stored; "
-                "a line with a `key` can be stored again without harm"
+                f"stopped: {counts.stored + counts.known + counts.merged} lines are stored; "
+                "lines with a `key` are not stored twice if you run it again"
             )
             raise
     if cli.json:
-        print_json(asdict(tally))
+        print_json(asdict(counts))
     else:
-        known = f", already there {tally.known:,}" if tally.known else ""
-        click.echo(f"Stored {tally.stored:,}{known}, merged {tally.merged:,}, rejected {tally.rejected:,}.")
-    if tally.rejected and tally.stored + tally.known + tally.merged:
-        cli.notice("the lines that were not rejected are stored and stay stored")
-    return 1 if tally.rejected else 0
+        known = f", already there {counts.known:,}" if counts.known else ""
+        click.echo(f"Stored {counts.stored:,}{known}, merged {counts.merged:,}, rejected {counts.rejected:,}.")
+    if counts.rejected and counts.stored + counts.known + counts.merged:
+        cli.notice("the other lines are stored")
+    return 1 if counts.rejected else 0
 
 
 def read_text() -> str:
-    """Standard input as one text, without the line break at its end."""
+    """Read standard input as one text, without the line break at its end."""
     raw = _stdin().read().removeprefix(BOM)
     try:
         return raw.decode("utf-8").rstrip("\r\n")
@@ -68,23 +68,23 @@ def read_text() -> str:
 
 
 def _store(
-    cli: Invocation, writer: AgentHandle, lines: Iterable[bytes], defaults: Mapping[str, Any], tally: Tally
+    cli: Invocation, writer: AgentHandle, lines: Iterable[bytes], defaults: Mapping[str, Any], counts: LineCounts
 ) -> None:
     numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
-    while some := list(islice(numbered, BATCH)):
+    for batch in batched(numbered, BATCH):
         drafts: dict[int, Draft] = {}
         refused: dict[int, InvalidInput] = {}
-        for number, line in some:
+        for number, line in batch:
             try:
                 drafts[number] = _draft(line.removeprefix(BOM) if number == 1 else line, defaults)
             except InvalidInput as error:
                 refused[number] = error
         receipts = dict(zip(drafts, writer.remember(list(drafts.values())), strict=True))
-        for number, _ in some:
+        for number, _ in batch:
             if number in refused:
-                _reject(cli, tally, number, refused[number].code, str(refused[number]))
+                _reject(cli, counts, number, refused[number].code, str(refused[number]))
             else:
-                _count(cli, tally, number, receipts[number])
+                _count(cli, counts, number, receipts[number])
 
 
 def _draft(line: bytes, defaults: Mapping[str, Any]) -> Draft:
@@ -107,20 +107,20 @@ def _draft(line: bytes, defaults: Mapping[str, Any]) -> Draft:
     return Draft(**{**defaults, **value})
 
 
-def _count(cli: Invocation, tally: Tally, number: int, receipt: Receipt) -> None:
+def _count(cli: Invocation, counts: LineCounts, number: int, receipt: Receipt) -> None:
     if receipt.code == "replayed":
-        tally.known += 1
+        counts.known += 1
     elif receipt.status == "stored":
-        tally.stored += 1
+        counts.stored += 1
     elif receipt.status == "merged":
-        tally.merged += 1
+        counts.merged += 1
     else:
-        _reject(cli, tally, number, receipt.code or "failed", receipt.reason or "no reason given")
+        _reject(cli, counts, number, receipt.code or "failed", receipt.reason or "no reason given")
 
 
-def _reject(cli: Invocation, tally: Tally, number: int, code: str, reason: str) -> None:
-    tally.rejected += 1
-    tally.rejections.append({"line": number, "code": code, "reason": reason})
+def _reject(cli: Invocation, counts: LineCounts, number: int, code: str, reason: str) -> None:
+    counts.rejected += 1
+    counts.rejections.append({"line": number, "code": code, "reason": reason})
     cli.error(code, f"line {number}: {reason}", line=number)
 
 
@@ -131,8 +131,8 @@ def _stdin() -> IO[bytes]:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[tuple[IO[bytes], int]]:
-    """The file and its size, which is 0 if nobody knows."""
+def _open(name: str) -> Iterator[tuple[IO[bytes], int]]:
+    """Open a file, or standard input for `-`; its size, 0 if unknown."""
     if name == "-":
         yield _stdin(), 0
         return
@@ -140,7 +140,7 @@ def _opened(name: str) -> Iterator[tuple[IO[bytes], int]]:
         yield file, Path(name).stat().st_size
 
 
-def _watched(file: IO[bytes], total: int, on_progress: ProgressCallback) -> Iterator[bytes]:
+def _with_progress(file: IO[bytes], total: int, on_progress: ProgressCallback) -> Iterator[bytes]:
     done = 0
     for line in file:
         done += len(line)

@@ -1,4 +1,4 @@
-"""`engram knowledge`: handing knowledge over in files, and between agents."""
+"""`engram knowledge`: export and import knowledge in files, and copy it between agents."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ FORMATS = ("engram", "mem0", "mcp-memory", "markdown", "openai", "anthropic", "l
 KEY = "signing.key"
 
 OWN_FILE = (
-    "  If the file was written here, its memories are here already: `engram memory share` lends them to another agent, "
-    "and `engram knowledge merge` then gives it copies."
+    "  If the file was exported from this database, its memories are here already: `engram memory share` shares them "
+    "with another agent, and `engram knowledge merge` then copies them."
 )
 
 
 @click.group("knowledge", cls=CommandGroup)
 def command() -> None:
-    """Hand knowledge over: to a file, from a file, or from another agent.
+    """Export knowledge to a file, import it from a file, or copy it from another agent.
 
-    What comes in is kept apart from the agent's own, starts with low trust, and counts once by whatever way it came.
+    Imported knowledge is stored separately from the agent's own, starts with low trust, and counts only once even if it
+    is imported in several ways.
     """
 
 
@@ -38,9 +39,9 @@ def command() -> None:
 @agent_option
 @click.option("--domain", "domains", multiple=True, metavar="NAME", help="Only of this domain; may be repeated.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag; repeated: with any.")
-@click.option("--file", "--out", "file", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it.")
-@click.option("--jsonl", is_flag=True, help="One record a line, for much of it; so does a name that ends in .jsonl.")
-@click.option("--sign", is_flag=True, help="Sign it with the key of this user, which is made at the first time.")
+@click.option("--file", "--out", "file", type=click.Path(path_type=Path), metavar="FILE", help="The file to write.")
+@click.option("--jsonl", is_flag=True, help="Write JSON lines, for large exports; default if FILE ends in .jsonl.")
+@click.option("--sign", is_flag=True, help="Sign it with the key of this user, which is created at first use.")
 @click.pass_obj
 def export(
     cli: Invocation,
@@ -51,9 +52,9 @@ def export(
     jsonl: bool,
     sign: bool,
 ) -> None:
-    """Write what an agent knows to a file.
+    """Export what an agent knows to a file.
 
-    What others lent goes along only if they allow to share it on.
+    Knowledge shared by other agents is included only if their grants include the right `reshare`.
     """
     with cli.brain() as brain:
         owner = cli.writer(brain, agent)
@@ -74,22 +75,22 @@ def export(
         return
     click.echo(
         f"Wrote {plural(report.memories, 'memory')}, {plural(report.events, 'event')} and "
-        f"{plural(report.patterns, 'pattern')} to {one_line(report.file)}".replace("memorys", "memories")
+        f"{plural(report.patterns, 'pattern')} to {one_line(report.file)}"
     )
     if not report.memories and (domains or tags):
-        click.echo("Nothing here is of it: a domain is a tag, the domain of knowledge, or the task type of a decision.")
+        click.echo("No memory matches: a domain is a tag, the domain of knowledge, or the task type of a decision.")
     for reason, number in report.left_out.items():
-        click.echo(f"{plural(number, 'memory')} left out: {reason}.".replace("memorys", "memories"))
+        click.echo(f"{plural(number, 'memory')} left out: {reason}.")
     click.echo(f"Signed by {report.signed_by}." if report.signed_by else "It is not signed; --sign would sign it.")
 
 
 @command.command("import")
 @click.option("--file", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A file or a folder.")
 @agent_option
-@click.option("--format", "format_", type=click.Choice(FORMATS), help="Which program wrote it. Default: found out.")
-@click.option("--dry-run", is_flag=True, help="Only show what would come in.")
-@click.option("--require-signature", is_flag=True, help="Refuse it unless it is signed by somebody trusted.")
-@click.option("--large", is_flag=True, help="Take it in though it has more than 1,000 records or 300 kB.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="The format of the file. Default: detected.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
+@click.option("--require-signature", is_flag=True, help="Refuse a file without a valid signature by a trusted key.")
+@click.option("--large", is_flag=True, help="Accept more than 1,000 records or 300 kB.")
 @click.pass_obj
 def import_(
     cli: Invocation,
@@ -100,10 +101,10 @@ def import_(
     require_signature: bool,
     large: bool,
 ) -> None:
-    """Take in knowledge from a file.
+    """Import knowledge from a file.
 
-    Engram's own files, exports of mem0, files of the MCP memory server, folders of Markdown, chats exported from OpenAI
-    and Anthropic, and LangGraph stores. Importing it again changes nothing.
+    It reads Engram's own files, exports of mem0, files of the MCP memory server, folders of Markdown, chats exported
+    from OpenAI and Anthropic, and LangGraph stores. Importing the same file again changes nothing.
     """
     from engram.wiring import trusted_keys
 
@@ -113,23 +114,25 @@ def import_(
     with cli.brain(create=True) as brain, progress(cli, "importing", "records") as on_progress:
         knowledge = cli.writer(brain, agent).knowledge
         if require_signature:
-            seen = knowledge.import_file(file, dry_run=True, **options).verification
-            if seen.status != "valid":
-                raise InvalidInput(f"it is not signed by anybody trusted ({seen.status}); nothing was imported")
+            checked = knowledge.import_file(file, dry_run=True, **options).verification
+            if checked.status != "valid":
+                raise InvalidInput(
+                    f"it has no valid signature by a trusted key ({checked.status}); nothing was imported"
+                )
         report = knowledge.import_file(file, dry_run=dry_run, progress=on_progress, **options)
         receiver = cli.writer(brain, agent).name
     _print(cli, report, receiver)
 
 
 @command.command("merge")
-@click.option("--from-agent", required=True, metavar="AGENT", help="Whose knowledge.")
+@click.option("--from-agent", required=True, metavar="AGENT", help="The agent to copy from.")
 @agent_option
 @click.option("--domain", "domains", multiple=True, metavar="NAME", help="Only of this domain; may be repeated.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag; repeated: with any.")
-@click.option("--dry-run", is_flag=True, help="Only show what would come in.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
 @click.pass_obj
 def merge(cli: Invocation, /, from_agent: str, agent: str | None, **options: Any) -> None:
-    """Take in what another agent shares to learn from, to keep as long as its grant stands."""
+    """Copy what another agent shares with the right `learn`; the copies are kept as long as the grant is valid."""
     with cli.brain() as brain:
         receiver = cli.writer(brain, agent)
         report = receiver.knowledge.merge(from_agent, **options)
@@ -137,11 +140,11 @@ def merge(cli: Invocation, /, from_agent: str, agent: str | None, **options: Any
 
 
 @command.command("keys")
-@click.option("--show", is_flag=True, help="Print the public key of this user, for others to trust.")
-@click.option("--trust", metavar="LINE", help="Trust a public key: the line that --show prints.")
+@click.option("--show", is_flag=True, help="Print the public key of this user, so that others can trust it.")
+@click.option("--trust", metavar="LINE", help="Trust a public key: a line that --show printed.")
 @click.pass_obj
 def keys(cli: Invocation, show: bool, trust: str | None) -> None:
-    """Show or trust the keys that files are signed with."""
+    """Show or trust the keys for signing files."""
     from engram.transfer import installation, signing
     from engram.wiring import TRUSTED, keyring_folder, trusted_keys
 
@@ -157,7 +160,7 @@ def keys(cli: Invocation, show: bool, trust: str | None) -> None:
     elif own:
         click.echo(own)
     else:
-        print_fields({key.id: one_line(name) for name, key in trusted_keys().items()} or {"trusted": "nobody"})
+        print_fields({key.id: one_line(name) for name, key in trusted_keys().items()} or {"trusted": "none"})
 
 
 def _print(cli: Invocation, report: ImportReport, receiver: str) -> None:
@@ -167,17 +170,17 @@ def _print(cli: Invocation, report: ImportReport, receiver: str) -> None:
     verb = "would be stored" if report.dry_run else "stored"
     origin = f"{one_line(report.source)} ({report.format}, {report.verification.status})"
     click.echo(f"From {origin}: {report.stored} {verb} for {one_line(receiver)}")
-    said = {
-        "merged": "say what was known",
-        "known": "had come before",
-        "own": "are your own, and count no second time",
-        "quarantined": "were set apart for review: engram quarantine list",
-        "rejected": "cannot be kept",
-        "outcomes": "outcomes are new",
+    descriptions = {
+        "merged": "merged with memories of the same text",
+        "known": "imported before",
+        "own": "your own, not counted again",
+        "quarantined": "quarantined for review: engram quarantine list",
+        "rejected": "rejected",
+        "outcomes": "new outcomes",
     }
-    for name, words in said.items():
+    for name, description in descriptions.items():
         if number := getattr(report, name):
-            click.echo(f"  {number} {words}")
+            click.echo(f"  {number} {description}")
     for reason in report.reasons:
         click.echo(f"  {one_line(reason)}", err=True)
     if report.quarantined and any(each.code == "forged-origin" for each in report.findings):

@@ -1,4 +1,4 @@
-"""`engram learning`: what experience says about the next decision, and how well it is learned from."""
+"""`engram learning`: suggestions, predictions, outcomes, patterns and statistics from experience."""
 
 from __future__ import annotations
 
@@ -21,30 +21,38 @@ from engram.cli.options import (
     parse_time,
     reader_option,
 )
-from engram.cli.patterns import askers, between, circumstances, rated
-from engram.cli.render import preview, print_fields, print_json, print_table, to_json
+from engram.cli.patterns import circumstances, format_interval, format_rate, view_of
+from engram.cli.render import preview, print_fields, print_json, print_list, print_table, to_json, with_agent
 from engram.errors import EngramError, NotFound
 from engram.learning.failures.variable_parts import error_text
-from engram.ports.completed import can
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
-    from engram.model import ActionRecord, FailurePattern, LearningStats, Prediction, Ratio, Suggestion, Trend
+    from engram.model import (
+        ActionRecord,
+        FailurePattern,
+        HarmfulMemory,
+        LearningStats,
+        Prediction,
+        Ratio,
+        Suggestion,
+        Trend,
+    )
     from engram.model.learning import Spared
     from engram.model.shared import SharedPattern
 
-Known = tuple[str, "FailurePattern", "SharedPattern | None"]
-CALIBRATED = 10
-"""From so many decisions with an outcome on, figures about predictions say something."""
-_JOINTS = re.compile(r"[\W_]+")
+OwnedFailure = tuple[str, "FailurePattern", "SharedPattern | None"]
+MIN_FOR_CALIBRATION = 10
+"""Decisions with an outcome that the calibration needs."""
+_SEPARATORS = re.compile(r"[\W_]+")
 
 
 @click.group("learning", cls=CommandGroup)
 def command() -> None:
-    """Ask what experience says, and tell how it went.
+    """Get suggestions and predictions from experience, and report outcomes.
 
-    When no agent is named, by --agent or by the `agent` setting (ENGRAM_AGENT), the experience of all agents in the
-    database counts.
+    If no agent is named by --agent or by the `agent` setting (ENGRAM_AGENT), the experience of all agents in the
+    database is used.
     """
 
 
@@ -55,10 +63,15 @@ command.add_command(situations.situations)
 
 @command.command("suggest")
 @click.option("--context", help="The situation, such as api-auth-timeout.")
-@click.option("--task", metavar="NAME", help="The task, whose last decision or memory tells the situation.")
+@click.option("--task", metavar="NAME", help="A task; the situation is taken from its last decision or memory.")
 @click.option("--action", "actions", multiple=True, metavar="ACTION", help="Consider only these; may be repeated.")
-@click.option("--explore", is_flag=True, help="Now and then try what is less certain, to learn more.")
-@click.option("-v", "--verbose", is_flag=True, help="Print the 95% interval of each rate, and how to tell the outcome.")
+@click.option("--explore", is_flag=True, help="Sometimes recommend a less certain action, to learn more.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Print the 95% interval of each rate, the reason, and how to report the outcome.",
+)
 @circumstances_options
 @reader_option
 @click.pass_obj
@@ -71,41 +84,43 @@ def suggest(
     explore: bool,
     verbose: bool,
     agent: str | None,
-    **around: Any,
+    **details: Any,
 ) -> None:
-    """Suggest what to do in a context, from how it went before; too little evidence gives no recommendation.
+    """Suggest an action for a context, from past outcomes; with too little evidence there is no recommendation.
 
-    A task is what was recorded with its name as --session. Of one that nobody knows, the words of the name are taken.
+    A task is everything recorded with its name as --session. If nothing was, the words of the name are used as context.
     """
     from engram import engine
 
     if context is None and task is None:
-        raise click.UsageError("Say what it is about with --context or --task.")
+        raise click.UsageError("Give the situation with --context or --task.")
     with cli.brain() as brain:
         readers = cli.readers(brain, agent)
-        asked = context if context is not None else _situation(readers, str(task))
-        suggestion = engine.suggest(readers, asked, actions or None, explore=explore, around=circumstances(**around))
+        situation = context if context is not None else _task_situation(readers, str(task))
+        suggestion = engine.suggest(
+            readers, situation, actions or None, explore=explore, around=circumstances(**details)
+        )
     if cli.json:
         print_json(suggestion.model_dump(mode="json"))
         return
     if context is None:
-        click.echo(f"Task {one_line(str(task))}: {preview(asked)}")
+        click.echo(f"Task {one_line(str(task))}: {preview(situation)}")
     _print_suggestion(suggestion, verbose)
 
 
 @command.command("predict")
 @click.option("--context", required=True, help="The situation, such as api-auth-timeout.")
-@click.option("--action", required=True, help="What is to be done.")
+@click.option("--action", required=True, help="The action.")
 @circumstances_options
 @reader_option
 @click.pass_obj
-def predict(cli: Invocation, /, context: str, action: str, agent: str | None, **around: Any) -> None:
-    """Predict how likely an action is to succeed in a context."""
+def predict(cli: Invocation, /, context: str, action: str, agent: str | None, **details: Any) -> None:
+    """Predict the probability that an action succeeds in a context."""
     from engram import engine
 
     with cli.brain() as brain:
-        first, others = askers(cli, brain, agent)
-        prediction = engine.predict([first, *others], context, action, around=circumstances(**around))
+        first, others = view_of(cli, brain, agent)
+        prediction = engine.predict([first, *others], context, action, around=circumstances(**details))
     if cli.json:
         print_json(prediction.model_dump(mode="json"))
     else:
@@ -115,10 +130,12 @@ def predict(cli: Invocation, /, context: str, action: str, agent: str | None, **
 @command.command("outcome")
 @click.argument("id")
 @click.argument("outcome")
-@click.option("--used", multiple=True, metavar="ID", help="recall: the memories that were used. Default: all shown.")
-@click.option("--action", help="suggestion: what was done, if it was not what it recommended.")
+@click.option(
+    "--used", multiple=True, metavar="ID", help="recall: a memory that was used; may be repeated. Default: all."
+)
+@click.option("--action", help="suggestion: the action taken, if it was not the recommended one.")
 @click.option("--error", default="", help="The error, if it failed.")
-@click.option("--correct", is_flag=True, help="Replace the outcome that was told before.")
+@click.option("--correct", is_flag=True, help="Replace the outcome reported before.")
 @owner_option
 @click.pass_obj
 def outcome(
@@ -131,44 +148,48 @@ def outcome(
     correct: bool,
     agent: str | None,
 ) -> None:
-    """Tell how it went: of a decision, a suggestion or a recall, by its ID.
+    """Report the outcome of a decision, a suggestion or a recall, given by ID.
 
     OUTCOME is success, failure, partial or a number from 0 to 1.
     """
     with cli.brain() as brain:
-        owner, new = _told(
+        owner, new = _report_outcome(
             cli.readers(brain, agent), id, outcome, used=used or None, action=action, error=error, correct=correct
         )
-        told = owner.outcomes(id) if cli.json else []
+        outcomes = owner.outcomes(id) if cli.json else []
     if cli.json:
-        print_json({"id": id, "agent": owner.name, "new": new, "outcomes": to_json(told)})
+        print_json({"id": id, "agent": owner.name, "new": new, "outcomes": to_json(outcomes)})
     else:
         click.echo(
-            f"Learned: {one_line(id)} → {one_line(outcome)}" if new else f"Just that was known of {one_line(id)}"
+            f"Learned: {one_line(id)} → {one_line(outcome)}"
+            if new
+            else f"This outcome of {one_line(id)} was reported before"
         )
 
 
 @command.command("failures")
-@click.option("--recent", type=parse_time, metavar="TIME", help="Only those seen since: how long ago (7d), or a date.")
-@click.option("--recurring", is_flag=True, help="Only those that came back.")
+@click.option("--recent", type=parse_time, metavar="TIME", help="Only failures seen since this time ago (7d) or date.")
+@click.option("--recurring", is_flag=True, help="Only failures that recurred.")
 @reader_option
 @limit_option(50)
 @click.pass_obj
 def failures(cli: Invocation, recent: datetime | None, recurring: bool, agent: str | None, limit: int) -> None:
-    """List known failures, those that others share with a named agent too, the most recently seen first."""
+    """List known failures, including those shared with a selected agent, the most recently seen first."""
     from engram.model import FailurePattern
 
     with cli.brain() as brain:
         readers = cli.readers(brain, agent)
-        known: list[Known] = [(reader.name, each, None) for reader in readers for each in reader.learning.failures()]
-        known += [
+        failures: list[OwnedFailure] = [
+            (reader.name, each, None) for reader in readers for each in reader.learning.failures()
+        ]
+        failures += [
             (each.agent, each.shared.pattern, each.shared)
             for each in patterns.shared(cli, readers, agent, ("failure",))
             if each.shared is not None and isinstance(each.shared.pattern, FailurePattern)
         ]
     found = [
         (name, pattern, shared)
-        for name, pattern, shared in known
+        for name, pattern, shared in failures
         if pattern.recurring >= recurring and (recent is None or pattern.last_seen >= recent)
     ]
     found = sorted(found, key=lambda each: (each[1].last_seen, each[1].pattern_id), reverse=True)[:limit]
@@ -180,24 +201,24 @@ def failures(cli: Invocation, recent: datetime | None, recurring: bool, agent: s
             ]
         )
     elif not found:
-        click.echo("No such failure.")
+        click.echo("No matching failure.")
     else:
-        whose = ["AGENT"] if len(readers) > 1 or any(shared for _, _, shared in found) else []
+        agent_column = ["AGENT"] if len(readers) > 1 or any(shared for _, _, shared in found) else []
         rows = [
-            _row((name if shared is None else patterns.whose(shared.source)) if whose else None, pattern)
+            _row((name if shared is None else patterns.source_words(shared.source)) if agent_column else None, pattern)
             for name, pattern, shared in found
         ]
-        print_table(["NAME", "SEEN", "LAST", *whose, "RECURRING", "ERROR"], rows)
+        print_table(["NAME", "SEEN", "LAST", *agent_column, "RECURRING", "ERROR"], rows)
 
 
 @command.command("stats")
 @reader_option
 @click.pass_obj
 def stats(cli: Invocation, agent: str | None) -> None:
-    """Show how well it learns, measured on its own decisions."""
+    """Show how well Engram learns, measured on recorded decisions."""
     with cli.brain() as brain:
         _require_agent(cli, brain, agent)
-        first, others = askers(cli, brain, agent)
+        first, others = view_of(cli, brain, agent)
         found = first.learning.stats([other.learning for other in others])
     if cli.json:
         print_json(found.model_dump(mode="json"))
@@ -209,18 +230,18 @@ def stats(cli: Invocation, agent: str | None) -> None:
 @reader_option
 @click.pass_obj
 def alarms(cli: Invocation, agent: str | None) -> None:
-    """Show bursts of outcomes that contradict what was well established, and who is behind each."""
+    """List alarms: bursts of outcomes that contradict well-established rates, with their sources."""
     from dataclasses import asdict
 
     with cli.brain() as brain:
         found = [(reader.name, alarm) for reader in cli.readers(brain, agent) for alarm in reader.learning.alarms()]
     if cli.json:
-        told = [{"agent": name, **asdict(alarm), "single_source": alarm.single_source} for name, alarm in found]
-        for each in told:
+        values = [{"agent": name, **asdict(alarm), "single_source": alarm.single_source} for name, alarm in found]
+        for each in values:
             each["began"], each["ended"] = each["began"].isoformat(), each["ended"].isoformat()
-        print_json(told)
+        print_json(values)
     elif not found:
-        click.echo("No alarm: outcomes go on as they did.")
+        click.echo("No alarms: outcomes agree with earlier ones.")
     for name, alarm in () if cli.json else found:
         click.echo(
             f"{one_line(alarm.action)} in {preview(alarm.context)} ({one_line(name)}): {alarm.contradicting} of "
@@ -233,68 +254,60 @@ def alarms(cli: Invocation, agent: str | None) -> None:
 @reader_option
 @click.pass_obj
 def harmful(cli: Invocation, agent: str | None) -> None:
-    """List memories whose use goes with failure, the worst first."""
+    """List memories whose use is followed by failures, worst first."""
     with cli.brain() as brain:
         readers = cli.readers(brain, agent)
         found = [(reader.name, memory) for reader in readers for memory in reader.learning.harmful()]
     found.sort(key=lambda each: (-each[1].harm, each[1].id))
-    if cli.json:
-        print_json([{"agent": name, **memory.model_dump(mode="json")} for name, memory in found])
-    elif not found:
-        click.echo("No memory is known to do harm.")
-    else:
-        rows = [
-            [
-                memory.id,
-                f"{memory.harm:.0%}",
-                f"{memory.helped}",
-                f"{memory.hindered}",
-                one_line(name),
-                preview(memory.text),
-            ]
-            for name, memory in found
-        ]
-        print_table(["ID", "HARMFUL", "HELPED", "HINDERED", "AGENT", "TEXT"], rows)
+
+    def row(pair: tuple[str, HarmfulMemory]) -> list[str]:
+        name, memory = pair
+        counts = [f"{memory.harm:.0%}", f"{memory.helped}", f"{memory.hindered}"]
+        return [memory.id, *counts, one_line(name), preview(memory.text)]
+
+    headings = ["ID", "HARMFUL", "HELPED", "HINDERED", "AGENT", "TEXT"]
+    print_list(cli, found, headings, row, "No memory is known to be harmful.", with_agent)
 
 
 @command.command("rebuild")
 @reader_option
 @click.pass_obj
 def rebuild(cli: Invocation, agent: str | None) -> None:
-    """Learn everything again from what was recorded."""
+    """Rebuild all learned state from what was recorded."""
     with cli.brain() as brain:
         _require_agent(cli, brain, agent)
         rebuilt = brain.upkeep.relearn([reader.name for reader in cli.readers(brain, agent)])
     if cli.json:
         print_json({"agents": len(rebuilt), "patterns": sum(rebuilt.values())})
     else:
-        known = plural(sum(rebuilt.values()), "failure pattern")
-        click.echo(f"Learned again from what {plural(len(rebuilt), 'agent')} recorded: {known}.")
+        patterns_found = plural(sum(rebuilt.values()), "failure pattern")
+        click.echo(f"Rebuilt from the records of {plural(len(rebuilt), 'agent')}: {patterns_found}.")
 
 
 def _require_agent(cli: Invocation, brain: Engram, agent: str | None) -> None:
-    """Raises `NotFound` if an agent is named that never stored anything, as far as the store can tell."""
+    """Raise `NotFound` if a selected agent has stored nothing, if the store can list its agents."""
     from engram.ports import ListsAgents
+    from engram.ports.completed import can
 
-    named = agent if agent is not None else cli.settings.agent or None
+    named = cli.selected(agent)
     if named is None or not can(brain.store, ListsAgents):
         return
     if brain.agent(named).name not in brain.agents():
-        raise NotFound(f"there is no agent {named} here: it has stored nothing; leave it out to mean all agents")
+        raise NotFound(f"there is no agent {named} here: it has stored nothing; omit --agent for all agents")
 
 
-def _situation(readers: Sequence[AgentHandle], task: str) -> str:
-    """What a task is about: its last decision's context, else its last memory, else the words of its name."""
+def _task_situation(readers: Sequence[AgentHandle], task: str) -> str:
+    """Return the situation of a task: its last decision's context, else its last memory, else its name."""
     for kinds in (("decision",), ()):
         found = [memory for reader in readers for memory in reader.list(limit=1, session=task, kinds=kinds)]
         if found:
             newest = max(found, key=lambda memory: (memory.happened_at, memory.id))
             return newest.context if kinds and newest.context else newest.text
-    return _JOINTS.sub(" ", task).strip() or task
+    return _SEPARATORS.sub(" ", task).strip() or task
 
 
-def _told(owners: Iterable[AgentHandle], id: str, outcome: str, **details: Any) -> tuple[AgentHandle, bool]:
-    """Tell the outcome to whoever knows the id; who it was, and whether it was new. Raises `NotFound`."""
+def _report_outcome(owners: Iterable[AgentHandle], id: str, outcome: str, **details: Any) -> tuple[AgentHandle, bool]:
+    """Report an outcome to the agent that knows the id; return the agent, and True if new. Raises `NotFound`."""
     missing: EngramError = NotFound(f"there is no decision, suggestion or recall {id}")
     for owner in owners:
         try:
@@ -316,29 +329,31 @@ def _row(agent: str | None, pattern: FailurePattern) -> list[str]:
 
 
 def _print_suggestion(suggestion: Suggestion, verbose: bool) -> None:
-    known = any(record.attempts or record.similar for record in suggestion.actions)
-    click.echo("Based on past experience:" if known else "No experience with this context yet.")
-    for record in suggestion.actions if known else ():
+    experience = any(record.attempts or record.similar for record in suggestion.actions)
+    click.echo("Based on past experience:" if experience else "No experience with this context yet.")
+    for record in suggestion.actions if experience else ():
         click.echo(f"  • {one_line(record.action)} ({_evidence(record, verbose)})")
     if suggestion.recommended is not None:
         click.echo(f"  Recommended: {one_line(suggestion.recommended)}")
-        if verbose or _says_more(suggestion.reason):
+        if verbose or _is_informative(suggestion.reason):
             click.echo(f"  Why: {one_line(suggestion.reason)}")
-    elif known:
+    elif experience:
         click.echo(f"  No recommendation: {one_line(suggestion.reason)}")
     if verbose and suggestion.situation:
         click.echo(f"  Situation: {one_line(suggestion.situation)}")
     if verbose and suggestion.id is not None:
-        click.echo(f"  How it goes: engram learning outcome {suggestion.id} success|failure|partial")
+        click.echo(f"  Report the outcome: engram learning outcome {suggestion.id} success|failure|partial")
 
 
 def _evidence(record: ActionRecord, verbose: bool) -> str:
-    said = rated(record.success_rate, record.attempts) + (f", {record.similar:,} similar" if record.similar else "")
-    return f"{said}, 95% interval {between(record.interval)}" if verbose else said
+    words = format_rate(record.success_rate, record.attempts) + (
+        f", {record.similar:,} similar" if record.similar else ""
+    )
+    return f"{words}, 95% interval {format_interval(record.interval)}" if verbose else words
 
 
-def _says_more(reason: str) -> bool:
-    """Return whether a reason tells more than that the action worked best: of an equal, or of a change."""
+def _is_informative(reason: str) -> bool:
+    """Return True if a reason says more than that the action worked best, such as of a tie or a change."""
     return ";" in reason or not reason.startswith("it worked best")
 
 
@@ -347,7 +362,9 @@ def _print_prediction(prediction: Prediction) -> None:
 
     click.echo(f"{one_line(prediction.action)}: {certainty(prediction.probability)} likely to succeed")
     similar = f", {prediction.similar:,} in similar contexts" if prediction.similar else ""
-    click.echo(f"  95% interval {between(prediction.interval)}; {plural(prediction.attempts, 'attempt')} here{similar}")
+    click.echo(
+        f"  95% interval {format_interval(prediction.interval)}; {plural(prediction.attempts, 'attempt')} here{similar}"
+    )
 
 
 def _print_stats(found: LearningStats) -> None:
@@ -359,30 +376,30 @@ def _print_stats(found: LearningStats) -> None:
         change = _trend(found.effectiveness, found.with_outcome)
     rate = "" if found.success_rate is None else f", success rate {found.success_rate:.0%}"
     if found.success_interval is not None:
-        rate += f" (95% interval {between(found.success_interval)})"
-    fewer = "not known yet: no check that spoke up was heeded yet"
+        rate += f" (95% interval {format_interval(found.success_interval)})"
+    no_effect = "not known yet: no warning of a check was heeded yet"
     print_fields(
         {
             "agents": ", ".join(found.agents),
             "decisions": f"{found.decisions:,}, {found.with_outcome:,} with an outcome{rate}",
             "learning effectiveness": change,
             "memory utilization": _ratio(
-                found.utilization, "of decisions cite something that memory had shown", "no decision was recorded"
+                found.utilization, "of decisions cite something from memory", "no decision was recorded"
             ),
             "pattern recognition": _ratio(
                 found.recognition,
-                "of failures that came back were recognised",
-                "no failure with a message came back yet",
+                "of recurring failures were recognised",
+                "no failure with a message recurred yet",
             ),
             "cross-agent transfer": _ratio(
                 found.transfer,
-                "of informed decisions owe something to other agents",
+                "of informed decisions used knowledge of other agents",
                 "no informed decision was recorded",
             ),
-            "learning spared": _spared(found.spared),
-            "prevention success": fewer
+            "learning spared": _failures_avoided(found.spared),
+            "prevention success": no_effect
             if found.prevention is None
-            else _fewer(found.prevention, found.prevention_interval),
+            else _prevention_effect(found.prevention, found.prevention_interval),
             "patterns": f"{plural(found.failure_patterns, 'failure pattern')} "
             f"({found.recurring_patterns:,} recurring), {plural(found.success_patterns, 'success pattern')}, "
             f"{plural(found.checks, 'prevention check')}",
@@ -394,14 +411,14 @@ def _print_stats(found: LearningStats) -> None:
 def _ratio(ratio: Ratio, what: str, nothing: str) -> str:
     if ratio.share is None:
         return f"not known yet: {nothing}"
-    interval = "" if ratio.interval is None else f", 95% interval {between(ratio.interval)}"
+    interval = "" if ratio.interval is None else f", 95% interval {format_interval(ratio.interval)}"
     return f"{ratio.share:.0%} {what} ({ratio.some:,} of {ratio.all:,}{interval})"
 
 
 def _trend(trend: Trend, known: int) -> str:
-    """Word the change of the success rate in points; as a share of the baseline only where there is one.
+    """Describe the change of the success rate in points, and relative to the baseline if there is one.
 
-    Of the `known` decisions, those on neither side are of a stretch that has passed.
+    Those of the `known` decisions that are on neither side belong to a passed period with another rate.
     """
     low, high = (100 * bound for bound in trend.interval)
     relative = "" if trend.change is None else f", {trend.change:+.0%} of the baseline"
@@ -410,40 +427,40 @@ def _trend(trend: Trend, known: int) -> str:
     if trend.changed_at is not None:
         when = f"changed on {trend.changed_at:%Y-%m-%d}"
     if passed := known - trend.baseline_decisions - trend.recent_decisions:
-        when = f"before and since {plural(passed, 'decision')} in between that went otherwise, which has passed"
+        when = f"before and since a passed period of {plural(passed, 'decision')} with another rate"
     return (
         f"{100 * trend.difference:+.0f} points{relative}: {trend.baseline:.0%} → {trend.recent:.0%} success "
         f"({older}, then {newer}; 95% interval {low:+.0f} to {high:+.0f} points; {when})"
     )
 
 
-def _spared(found: Spared | None) -> str:
+def _failures_avoided(found: Spared | None) -> str:
     if found is None:
-        return "not known yet: no decision with an outcome used what other agents had learned"
+        return "not known yet: no decision with an outcome used knowledge of other agents"
     if found.failures is None or found.interval is None:
-        return f"not known yet: {plural(found.used, 'decision')} used it, and none without it can be compared"
+        return f"not known yet: {plural(found.used, 'decision')} used it, and there are no comparable ones without it"
     low, high = found.interval
     rates = f"{found.rate_with or 0:.0%} of them failed, {found.rate_without or 0:.0%} of comparable ones without it"
     return (
         f"about {found.failures:.1f} failures (95% interval {low:.1f} to {high:.1f}) in "
-        f"{plural(found.compared, 'decision')} that used what others had learned: {rates}"
+        f"{plural(found.compared, 'decision')} that used knowledge of others: {rates}"
     )
 
 
-def _fewer(reduction: float, interval: tuple[float, float] | None) -> str:
+def _prevention_effect(reduction: float, interval: tuple[float, float] | None) -> str:
     word = "fewer" if reduction >= 0 else "more"
-    said = f"{abs(reduction):.0%} {word} failures per opportunity where checks were heeded"
+    words = f"{abs(reduction):.0%} {word} failures per opportunity where checks were heeded"
     if interval is None:
-        return said
-    return f"{said} (95% interval of the reduction {interval[0]:+.0%} to {interval[1]:+.0%})"
+        return words
+    return f"{words} (95% interval of the reduction {interval[0]:+.0%} to {interval[1]:+.0%})"
 
 
 def _calibrated(found: LearningStats) -> str:
-    told, known = found.calibration, found.with_outcome
-    few = known < CALIBRATED
-    if few or told.brier is None or told.base_rate_brier is None or told.calibration_error is None:
-        return f"not known yet: it takes {CALIBRATED} decisions with an outcome, and there are {known}"
+    calibration, known = found.calibration, found.with_outcome
+    few = known < MIN_FOR_CALIBRATION
+    if few or calibration.brier is None or calibration.base_rate_brier is None or calibration.calibration_error is None:
+        return f"not known yet: it takes {MIN_FOR_CALIBRATION} decisions with an outcome, and there are {known}"
     return (
-        f"Brier score {told.brier:.3f} ({told.base_rate_brier:.3f} for always predicting the mean), "
-        f"calibration error {told.calibration_error:.3f}, {plural(told.decisions, 'decision')}"
+        f"Brier score {calibration.brier:.3f} ({calibration.base_rate_brier:.3f} for always predicting the mean), "
+        f"calibration error {calibration.calibration_error:.3f}, {plural(calibration.decisions, 'decision')}"
     )

@@ -1,4 +1,4 @@
-"""`engram memory`: remember, find, look at, change and forget."""
+"""`engram memory`: store, find, show, change, share and delete memories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from engram.cli import grant, patterns, record
 from engram.cli.formatting import escaped, format_age, format_time, one_line, plural
-from engram.cli.invocation import Invocation
+from engram.cli.invocation import Invocation, only_owner
 from engram.cli.options import (
     CommandGroup,
     filter_options,
@@ -20,29 +20,29 @@ from engram.cli.options import (
     parse_fraction,
     parse_time,
     reader_option,
+    yes_option,
 )
-from engram.cli.render import is_terminal, preview, print_fields, print_json, print_table, to_json
+from engram.cli.render import is_terminal, preview, print_fields, print_json, print_model, print_table, to_json
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
     from engram.model import Hit, Memory
 
-FACTS = ("found_by", "similarity", "passage", "vectors", "expanded", "source", "source_trust")
-"""What `why` tells besides the parts of a score."""
+NOT_SCORE_PARTS = ("found_by", "similarity", "passage", "vectors", "expanded", "source", "source_trust")
+"""Entries of `Hit.why` that are not parts of the score."""
 
 
 @click.group("memory", cls=CommandGroup)
 def command() -> None:
-    """Remember, find and forget.
+    """Store, find, show, change, share and delete memories.
 
     Commands that write act for the agent named by --agent, else by the `agent` setting (ENGRAM_AGENT), else for the
-    agent `default`. Commands that read, when no agent is named either way, look at the memories of all agents in the
-    database, and say whose each one is: whoever runs the command owns the file.
+    agent `default`. Commands that read use the memories of all agents in the database if no agent is named by either,
+    and print the agent of each.
 
     A KIND is one of decision, failure, success, collaboration, knowledge, observation, reflection, plan, result,
-    message and procedure. Times are UTC unless they say otherwise. A time may also be how long ago: 30m, 24h, 7d, 2w.
+    message and procedure. Times are in UTC unless they have an offset, or a time ago: 30m, 24h, 7d, 2w.
     """
 
 
@@ -55,15 +55,15 @@ command.add_command(patterns.patterns)
 @reader_option
 @filter_options
 @limit_option(50)
-@click.option("--shared", is_flag=True, help="Also what is shared with the agent.")
+@click.option("--shared", is_flag=True, help="Include what is shared with the agent.")
 @click.pass_obj
 def list_(cli: Invocation, /, agent: str | None, limit: int, shared: bool, **where: Any) -> None:
     """List memories, newest first."""
     with cli.brain() as brain:
         readers = cli.readers(brain, agent)
-        named = agent is not None or bool(cli.settings.agent)
-        also = (shared or not named) and len(readers) == 1  # of everybody, what is shared is seen where it is
-        found = [memory for reader in readers for memory in reader.list(limit=limit, shared=also, **where)]
+        # with several agents, a shared memory is listed once, with its owner
+        include_shared = (shared or cli.selected(agent) is None) and len(readers) == 1
+        found = [memory for reader in readers for memory in reader.list(limit=limit, shared=include_shared, **where)]
     found.sort(key=lambda memory: (memory.happened_at, memory.id), reverse=True)
     found = found[:limit]
     if cli.json:
@@ -71,7 +71,7 @@ def list_(cli: Invocation, /, agent: str | None, limit: int, shared: bool, **whe
     elif not found:
         click.echo("No memories.")
     else:
-        _print_table(found, whose=len(readers) > 1)
+        _print_table(found, with_owner=len(readers) > 1)
 
 
 @command.command("search")
@@ -79,13 +79,15 @@ def list_(cli: Invocation, /, agent: str | None, limit: int, shared: bool, **whe
 @reader_option
 @filter_options
 @limit_option(10)
-@click.option("--min-score", type=parse_fraction, metavar="0..1", default=0.0, help="Only with at least this score.")
-@click.option("--group-by", type=click.Choice(["session"]), help="Only the best of each session.")
 @click.option(
-    "--budget-tokens", type=click.IntRange(min=1), metavar="N", help="Only as much text as fits into so many tokens."
+    "--min-score", type=parse_fraction, metavar="0..1", default=0.0, help="Only hits with at least this score."
 )
-@click.option("--expand", is_flag=True, help="Ask also with the concepts that facts join to those it names.")
-@click.option("--explain", is_flag=True, help="Print how each was found, and the parts of its score.")
+@click.option("--group-by", type=click.Choice(["session"]), help="Only the best hit of each session.")
+@click.option(
+    "--budget-tokens", type=click.IntRange(min=1), metavar="N", help="Only as much text as fits into N tokens."
+)
+@click.option("--expand", is_flag=True, help="Also search for concepts that facts connect to those in QUERY.")
+@click.option("--explain", is_flag=True, help="Print how each hit was found, and the parts of its score.")
 @click.pass_obj
 def search(
     cli: Invocation,
@@ -97,7 +99,7 @@ def search(
     budget_tokens: int | None,
     **wanted: Any,
 ) -> None:
-    """Find the memories that answer QUERY, by words and by meaning."""
+    """Find the memories that answer QUERY, by words and by meaning, best first."""
     from engram.recall.pack import within_budget
 
     with cli.brain() as brain:
@@ -117,37 +119,39 @@ def search(
 @click.option("--context", required=True, help="The situation, such as auth-failure.")
 @reader_option
 @limit_option(10)
-@click.option("--min-score", type=parse_fraction, metavar="0..1", default=0.0, help="Only with at least this score.")
-@click.option("--explain", is_flag=True, help="Print how each was found, and the parts of its score.")
+@click.option(
+    "--min-score", type=parse_fraction, metavar="0..1", default=0.0, help="Only hits with at least this score."
+)
+@click.option("--explain", is_flag=True, help="Print how each hit was found, and the parts of its score.")
 @click.pass_obj
 def retrieve(cli: Invocation, context: str, agent: str | None, limit: int, min_score: float, explain: bool) -> None:
-    """Show what was done in a context.
+    """Show past decisions in a context.
 
-    The decisions taken in this very context come first, newest first, then what is remembered of similar ones.
+    The decisions in exactly this context come first, newest first, then memories of similar contexts.
     """
     from engram.model import Hit
 
     with cli.brain() as brain:
         readers = cli.readers(brain, agent)
         same = [memory for reader in readers for memory in reader.decisions(context)]
-        alone = len(readers) == 1  # who looks at everybody sees what is shared where it is
+        alone = len(readers) == 1  # with several agents, a shared memory is found with its owner
         similar = [
             hit for reader in readers for hit in reader.recall(context, limit, min_score=min_score, shared=alone)
         ]
     same.sort(key=lambda memory: (memory.happened_at, memory.id), reverse=True)
-    known = {memory.id for memory in same}
+    listed = {memory.id for memory in same}
     found = [Hit(id=memory.id, memory=memory, score=1.0, why={"found_by": "same context"}) for memory in same]
-    found += [hit for hit in _best(similar) if hit.id not in known]
+    found += [hit for hit in _best(similar) if hit.id not in listed]
     _print_hits(cli, found[:limit], explain, {"min_score": min_score})
 
 
 @command.command("share")
-@click.option("--from", "owner", required=True, metavar="AGENT", help="Whose knowledge.")
-@click.option("--to", required=True, metavar="NAME", help="With whom: an agent, `group:NAME`, or `everyone`.")
+@click.option("--from", "owner", required=True, metavar="AGENT", help="The agent that owns the knowledge.")
+@click.option("--to", required=True, metavar="NAME", help="The receiver: an agent, `group:NAME`, or `everyone`.")
 @grant.subject_options
 @click.option("--purpose", default="", help="What it is for.")
 @grant.terms_options
-@click.option("--via", default="", metavar="GRANT", help="Share on what was shared with you under this grant.")
+@click.option("--via", default="", metavar="GRANT", help="Reshare what the owner received under this grant.")
 @click.pass_obj
 def share_(cli: Invocation, /, owner: str, to: str, **terms: Any) -> None:
     """Share knowledge at once, as its owner."""
@@ -159,7 +163,7 @@ def share_(cli: Invocation, /, owner: str, to: str, **terms: Any) -> None:
 @owner_option
 @click.pass_obj
 def show(cli: Invocation, id: str, agent: str | None) -> None:
-    """Show everything about one memory."""
+    """Show all fields of one memory."""
     with cli.brain() as brain:
         _, memory = _owned(cli, brain, id, agent)
     if cli.json:
@@ -171,12 +175,14 @@ def show(cli: Invocation, id: str, agent: str | None) -> None:
 @command.command("annotate")
 @click.argument("id")
 @owner_option
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="The new tags, in place of the old; may be repeated.")
-@click.option("--no-tags", is_flag=True, help="Take all tags away.")
-@click.option("--importance", type=parse_fraction, metavar="0..1", help="How much it matters.")
-@click.option("--confidence", type=parse_fraction, metavar="0..1", help="How sure it is.")
-@click.option("--valid-until", type=parse_time, help="When it stops, or stopped, being true.")
-@click.option("--expect-version", type=int, help="Change it only if it is still at this version, else exit with 5.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A new tag; replaces the old ones; may be repeated.")
+@click.option("--no-tags", is_flag=True, help="Remove all tags.")
+@click.option("--importance", type=parse_fraction, metavar="0..1", help="How important it is.")
+@click.option("--confidence", type=parse_fraction, metavar="0..1", help="How certain it is.")
+@click.option("--valid-until", type=parse_time, help="When it stops, or stopped, being valid.")
+@click.option(
+    "--expect-version", type=int, metavar="N", help="Change it only if it has this version, else exit with 5."
+)
 @click.pass_obj
 def annotate(
     cli: Invocation,
@@ -189,11 +195,11 @@ def annotate(
     valid_until: datetime | None,
     expect_version: int | None,
 ) -> None:
-    """Change what surrounds a memory; what it says never changes."""
+    """Change the tags, importance, confidence or validity of a memory; its text never changes."""
     if tags and no_tags:
         raise click.UsageError("--tag and --no-tags contradict each other.")
     if not (tags or no_tags) and importance is None and confidence is None and valid_until is None:
-        raise click.UsageError("Say what is to change: --tag, --no-tags, --importance, --confidence or --valid-until.")
+        raise click.UsageError("Give --tag, --no-tags, --importance, --confidence or --valid-until.")
     with cli.brain() as brain:
         owner, _ = _owned(cli, brain, id, agent)
         changed = owner.annotate(
@@ -204,21 +210,18 @@ def annotate(
             valid_until=valid_until,
             expected_version=expect_version,
         )
-    if cli.json:
-        print_json(changed.model_dump(mode="json"))
-    else:
-        click.echo(f"Changed {changed.id} (version {changed.version})")
+    print_model(cli, changed, f"Changed {changed.id} (version {changed.version})")
 
 
 @command.command("forget")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @owner_option
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")
+@yes_option
 @click.pass_obj
 def forget(cli: Invocation, ids: tuple[str, ...], agent: str | None, yes: bool) -> None:
-    """Remove memories and everything that belongs to them, for good.
+    """Delete memories and everything that belongs to them, for good.
 
-    If one of several is not there, none is forgotten.
+    If one of several does not exist, none is deleted.
     """
     with cli.brain() as brain:
         owned = [_owned(cli, brain, id, agent) for id in dict.fromkeys(ids)]
@@ -231,59 +234,55 @@ def forget(cli: Invocation, ids: tuple[str, ...], agent: str | None, yes: bool) 
         print_json(to_json(receipts))
         return
     for receipt in receipts:
-        gone = ", ".join(f"{name} {number}" for name, number in receipt.removed.items() if number)
-        click.echo(f"Forgot {receipt.id} ({gone})" if receipt.forgotten else f"{receipt.id} was gone already")
+        removed = ", ".join(f"{name} {number}" for name, number in receipt.removed.items() if number)
+        click.echo(f"Forgot {receipt.id} ({removed})" if receipt.forgotten else f"{receipt.id} was deleted already")
     if any(receipt.lingers for receipt in receipts):
-        click.echo("Somebody reads the database: its log has it until then, and until a write or an upkeep.", err=True)
+        click.echo("Another program is reading the database; its log keeps the text until that ends.", err=True)
 
 
 def _owned(cli: Invocation, brain: Engram, id: str, agent: str | None) -> tuple[AgentHandle, Memory]:
-    """The one agent who has this memory, and the memory. Raises `NotFound`, or `InvalidInput` if several have it."""
+    """Return the only agent that has a memory, and the memory. Raises `NotFound` and `InvalidInput`."""
     readers = cli.readers(brain, agent)
-    alone = len(readers) == 1  # who looks at everybody sees what is shared where it is
-    found = [(reader, memory) for reader in readers if (memory := reader.get(id, shared=alone)) is not None]
-    if not found:
-        raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
-    if len(found) > 1:
-        names = ", ".join(reader.name for reader, _ in found)
-        raise InvalidInput(f"{id} is a memory of {names}; say whose is meant with --agent")
-    return found[0]
+    alone = len(readers) == 1  # with several agents, a shared memory is found with its owner
+    memories = [(reader, reader.get(id, shared=alone)) for reader in readers]
+    found = [(reader.name, (reader, memory)) for reader, memory in memories if memory is not None]
+    return only_owner(found, f"memory {id}", "memory list")
 
 
 def _best(hits: list[Hit]) -> list[Hit]:
-    """Best first; equal scores newest first."""
+    """Sort hits best first; equal scores newest first."""
     return sorted(sorted(hits, key=lambda hit: hit.id, reverse=True), key=lambda hit: hit.score, reverse=True)
 
 
-def _print_table(memories: list[Memory], whose: bool) -> None:
-    now, glancing = Sources().now(), is_terminal()
-    headings = ["ID", "WHEN", *(["AGENT"] if whose else []), "KIND", "TEXT"]
+def _print_table(memories: list[Memory], with_owner: bool) -> None:
+    now, on_terminal = Sources().now(), is_terminal()
+    headings = ["ID", "WHEN", *(["AGENT"] if with_owner else []), "KIND", "TEXT"]
     rows = [
         [
             memory.id,
-            format_age(memory.happened_at, now) if glancing else format_time(memory.happened_at),
-            *([one_line(memory.agent)] if whose else []),
+            format_age(memory.happened_at, now) if on_terminal else format_time(memory.happened_at),
+            *([one_line(memory.agent)] if with_owner else []),
             memory.kind.value,
-            preview(_ended(memory, now) + _said(memory)),
+            preview(_ended(memory, now) + _text(memory)),
         ]
         for memory in memories
     ]
     print_table(headings, rows)
 
 
-def _said(memory: Memory) -> str:
-    """What a memory says, after the context it says it about."""
+def _text(memory: Memory) -> str:
+    """Return the text of a memory after its context."""
     return f"{memory.context}: {memory.text}" if memory.context else memory.text
 
 
 def _ended(memory: Memory, now: datetime) -> str:
-    """Since when a memory no longer holds, if it does not; recall finds it only as of an earlier time."""
+    """Return a mark for a memory that is no longer valid; recall finds it only with --as-of an earlier time."""
     until = memory.valid_until
     return f"(ended {format_time(until)}) " if until is not None and until <= now else ""
 
 
 def _rate(memory: Memory) -> str:
-    """The success rate of what was learnt; a decision is one episode, and its text says how it went."""
+    """Return the success rate in words; empty for a decision, whose text contains its outcome."""
     if memory.success_rate is None or memory.kind == "decision":
         return ""
     return f" ({memory.success_rate:.0%} success rate)"
@@ -299,21 +298,21 @@ def _print_hits(cli: Invocation, hits: list[Hit], explain: bool, wanted: Mapping
         click.echo(f"  only {one_line(', '.join(_limits(wanted)))}")
     for hit in hits:
         memory = hit.memory
-        click.echo(f"  • {preview(_said(memory))}{_rate(memory)}")
-        facts = [
+        click.echo(f"  • {preview(_text(memory))}{_rate(memory)}")
+        details = [
             memory.id,
             one_line(memory.agent),
             memory.kind.value,
             format_time(memory.happened_at),
             *map(one_line, memory.tags),
         ]
-        click.echo(f"    {' · '.join([f'score {hit.score:.2f}', *facts])}")
+        click.echo(f"    {' · '.join([f'score {hit.score:.2f}', *details])}")
         for line in _explained(hit.why) if explain else ():
             click.echo(f"    {one_line(line)}")
 
 
 def _limits(wanted: Mapping[str, Any]) -> Iterator[str]:
-    """What a search was limited to, in words."""
+    """Describe the filters of a search."""
     for name in ("kinds", "tags"):
         yield from (f"{name[:-1]} {value}" for value in wanted.get(name, ()))
     for name in ("since", "until", "as_of"):
@@ -327,12 +326,12 @@ def _limits(wanted: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _explained(why: Mapping[str, float | str]) -> Iterator[str]:
-    """How a hit was found, and the parts of its score, the largest first."""
-    facts = [(name, why[name]) for name in FACTS if name in why]
+    """Describe how a hit was found, and the parts of its score, largest first."""
+    facts = [(name, why[name]) for name in NOT_SCORE_PARTS if name in why]
     yield ", ".join(
         f"{name.replace('_', ' ')} {value if isinstance(value, str) else f'{value:g}'}" for name, value in facts
     )
-    parts = {name: float(value) for name, value in why.items() if name not in FACTS}
+    parts = {name: float(value) for name, value in why.items() if name not in NOT_SCORE_PARTS}
     if parts:
         ranked = sorted(parts, key=lambda name: -abs(parts[name]))
         yield ", ".join(f"{name.replace('_', ' ')} {parts[name]:+.3f}" for name in ranked)

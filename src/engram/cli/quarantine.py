@@ -1,4 +1,4 @@
-"""`engram quarantine`: memories that were set apart, and what becomes of them."""
+"""`engram quarantine`: review quarantined memories."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import click
 from engram.cli.formatting import escaped, format_time, one_line
 from engram.cli.invocation import Invocation
 from engram.cli.options import CommandGroup, agent_option
-from engram.cli.render import preview, print_fields, print_json, print_table, to_json
+from engram.cli.render import preview, print_fields, print_list, print_model
 from engram.errors import NotFound
 
 
 @click.group("quarantine", cls=CommandGroup)
 def command() -> None:
-    """Review what was set apart.
+    """Review quarantined memories.
 
-    A memory from a tool, a page or a file that reads like an instruction to the agent is kept, but nothing finds it
-    until somebody releases it. What was derived from a grant that was revoked is set apart, too.
+    A memory from a tool, a page or a file that reads like an instruction to the agent is stored in quarantine: no
+    search, list or pattern includes it until it is released. What was derived from a revoked grant is quarantined too.
     """
 
 
@@ -24,16 +24,16 @@ def command() -> None:
 @agent_option
 @click.pass_obj
 def list_(cli: Invocation, agent: str | None) -> None:
-    """List what is set apart, the newest first."""
+    """List the quarantined memories, newest first."""
     with cli.brain() as brain:
         found = cli.writer(brain, agent).quarantine.list()
-    if cli.json:
-        print_json(to_json(found))
-    elif not found:
-        click.echo("Nothing is set apart.")
-    else:
-        rows = [[each.id, format_time(each.at), one_line(each.reason), preview(each.memory.text)] for each in found]
-        print_table(["ID", "SINCE", "WHY", "TEXT"], rows)
+    print_list(
+        cli,
+        found,
+        ["ID", "SINCE", "WHY", "TEXT"],
+        lambda each: [each.id, format_time(each.at), one_line(each.reason), preview(each.memory.text)],
+        "Nothing is quarantined.",
+    )
 
 
 @command.command("show")
@@ -41,17 +41,14 @@ def list_(cli: Invocation, agent: str | None) -> None:
 @agent_option
 @click.pass_obj
 def show(cli: Invocation, id: str, agent: str | None) -> None:
-    """Show one memory that is set apart, and why."""
+    """Show one quarantined memory, and why it was quarantined."""
     with cli.brain() as brain:
         found = cli.writer(brain, agent).quarantine.get(id)
-    if cli.json:
-        print_json(found.model_dump(mode="json"))
-        return
     memory = found.memory
-    print_fields(
-        {"id": found.id, "why": found.reason, "since": format_time(found.at), "origin": memory.provenance.origin}
-    )
-    click.echo(escaped(memory.text))
+    if not cli.json:
+        origin = memory.provenance.origin
+        print_fields({"id": found.id, "why": found.reason, "since": format_time(found.at), "origin": origin})
+    print_model(cli, found, escaped(memory.text))
 
 
 @command.command("release")
@@ -59,13 +56,10 @@ def show(cli: Invocation, id: str, agent: str | None) -> None:
 @agent_option
 @click.pass_obj
 def release(cli: Invocation, id: str, agent: str | None) -> None:
-    """Give a memory back: it can be found again."""
+    """Release a memory, so that it is found again."""
     with cli.brain() as brain:
         memory = cli.writer(brain, agent).quarantine.release(id)
-    if cli.json:
-        print_json(memory.model_dump(mode="json"))
-    else:
-        click.echo(f"Released {memory.id}.")
+    print_model(cli, memory, f"Released {memory.id}.")
 
 
 @command.command("discard")
@@ -73,12 +67,9 @@ def release(cli: Invocation, id: str, agent: str | None) -> None:
 @agent_option
 @click.pass_obj
 def discard(cli: Invocation, id: str, agent: str | None) -> None:
-    """Forget a memory that is set apart."""
+    """Delete a quarantined memory for good."""
     with cli.brain() as brain:
         receipt = cli.writer(brain, agent).quarantine.discard(id)
     if not receipt.forgotten:
-        raise NotFound(f"nothing called {id!a} is set apart; `engram quarantine list` shows what is")
-    if cli.json:
-        print_json(receipt.model_dump(mode="json"))
-    else:
-        click.echo(f"Forgot {receipt.id}.")
+        raise NotFound(f"{id!a} is not in quarantine; `engram quarantine list` shows what is")
+    print_model(cli, receipt, f"Deleted {receipt.id}.")

@@ -10,7 +10,7 @@ from engram.cli import jsonl
 from engram.cli.formatting import one_line
 from engram.cli.invocation import Invocation
 from engram.cli.options import KIND, Command, agent_option, draft_options, parse_fraction
-from engram.cli.patterns import rated
+from engram.cli.patterns import format_rate
 from engram.cli.render import print_json
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CONFLICT = 5
 
-# For each type: the option and the field of its content that it fills.
+# For each type: its options, and the field of the content that each fills.
 CONTENT = {
     "decision": {},
     "failure": {
@@ -50,7 +50,7 @@ CONTENT = {
     "procedure": {"step": "steps"},
     "result": {"error": "error", "artifact": "artifacts"},
 }
-# The options of a decision, and what `record_decision` calls them.
+# The options of a decision, and the parameters of `record_decision`.
 DECISION = {
     "action": "action",
     "outcome": "outcome",
@@ -61,12 +61,12 @@ DECISION = {
     "error": "error",
     "informed_by": "informed_by",
 }
-# What is no part of the text, which is what a memory is found by.
-UNSAID = frozenset({"ok", "context_signature", "solution_helped", "action", "environment", "tool", "task_type"})
+# Fields that are not included in the text of a memory.
+NOT_IN_TEXT = frozenset({"ok", "context_signature", "solution_helped", "action", "environment", "tool", "task_type"})
 
 
-def helped(value: str) -> float:
-    """Whether a solution helped: yes, no, or how much of it, from 0 to 1."""
+def parse_helped(value: str) -> float:
+    """Parse yes, no, or a number from 0 to 1."""
     return {"yes": 1.0, "no": 0.0}[value] if value in {"yes", "no"} else parse_fraction(value)
 
 
@@ -78,7 +78,7 @@ def helped(value: str) -> float:
     "lines",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-    help="Store many: one JSON object or string a line; - is standard input.",
+    help="Store many: one JSON object or string per line; - is standard input.",
 )
 @click.option("--kind", type=KIND, metavar="KIND", help="The kind of memory. Default: observation.")
 @draft_options
@@ -87,63 +87,65 @@ def helped(value: str) -> float:
 @click.option("--speaker", help="Who said it.")
 @click.pass_context
 def add(ctx: click.Context, /, text: str | None, agent: str | None, lines: str | None, **fields: Any) -> None:
-    """Remember TEXT; with - the text is read from standard input.
+    """Store TEXT as a memory; with - the text is read from standard input.
 
     --jsonl stores many memories, 500 in a transaction. Each line is a text, or an object with the fields text, kind,
     tags, at, session, role, speaker, importance, confidence, key, metadata, context, content, sources, valid_from and
-    valid_until; the options given here hold for every line that does not say otherwise. Lines that cannot be stored
-    are named with the reason, and the exit code is then 1. What is stored stays stored when a run is stopped: give
-    every line a `key`, and running it again is harmless.
+    valid_until; the options given here are defaults for all lines. Rejected lines are reported with the reason, and
+    the exit code is then 1. If a run is interrupted, what was stored stays stored: with a `key` in every line, running
+    it again stores nothing twice.
     """
     cli = ctx.ensure_object(Invocation)
     given = {name: value for name, value in fields.items() if value not in (None, ())}
     if (text is None) == (lines is None):
         raise click.UsageError("Give a text, or - to read it from standard input, or --jsonl FILE.")
     if lines is not None and "key" in given:
-        raise click.UsageError("--key is for one memory; in a --jsonl file each line has its own.")
-    said = jsonl.read_text() if text == "-" else text
+        raise click.UsageError("--key is for one memory; in a --jsonl file each line has its own key.")
+    content = jsonl.read_text() if text == "-" else text
     with cli.brain(create=True) as brain:
         writer = cli.writer(brain, agent)
-        if said is None:
+        if content is None:
             ctx.exit(jsonl.store_file(cli, writer, str(lines), given))
-        receipt = writer.remember(said, **given)
-        _finish(ctx, cli, writer, receipt)
+        receipt = writer.remember(content, **given)
+        _print_receipt(ctx, cli, writer, receipt)
 
 
 @click.command("record", cls=Command)
 @agent_option
-@click.option("--type", "kind", type=KIND, metavar="KIND", default="decision", show_default=True, help="Its kind.")
-@click.option("--context", default="", help="The situation, such as auth-failure; a decision needs it.")
+@click.option(
+    "--type", "kind", type=KIND, metavar="KIND", default="decision", show_default=True, help="The kind of memory."
+)
+@click.option("--context", default="", help="The situation, such as auth-failure; required for a decision.")
 @click.option("--action", help="decision, failure: what was done.")
 @click.option("--outcome", help="decision, result: success, failure, partial or 0..1; collaboration: how it went.")
 @click.option("--alternative", multiple=True, metavar="ACTION", help="decision: what else could have been done.")
-@click.option("--text", help="What happened, in words. Default: the details given. Not for decisions.")
+@click.option("--text", help="What happened. Default: the values of the other options. Not for decisions.")
 @click.option("--environment", metavar="NAME", help="decision, failure: where, such as ci.")
-@click.option("--tool", metavar="NAME", help="decision, failure: with which tool, such as npm.")
-@click.option("--task-type", metavar="NAME", help="decision, failure: in which sort of task, such as deploy.")
+@click.option("--tool", metavar="NAME", help="decision, failure: the tool, such as npm.")
+@click.option("--task-type", metavar="NAME", help="decision, failure: the type of task, such as deploy.")
 @click.option(
     "--informed-by",
     multiple=True,
     metavar="ID",
-    help="decision: the recall, suggestion or verdict it was based on; may be repeated.",
+    help="decision: the id of a recall, suggestion or verdict it was based on; may be repeated.",
 )
 @click.option("--error", help="decision, failure, result: the error.")
 @click.option("--root-cause", help="failure: why it went wrong.")
 @click.option("--solution", help="failure: what was done about it.")
 @click.option(
-    "--solution-helped", type=helped, metavar="yes|no|0..1", help="failure: whether that helped. Default: yes."
+    "--solution-helped", type=parse_helped, metavar="yes|no|0..1", help="failure: whether that helped. Default: yes."
 )
 @click.option("--prevention", help="failure: how to keep it from happening again.")
 @click.option("--approach", help="success: what worked.")
 @click.option("--factor", multiple=True, help="success: what it depended on; may be repeated.")
 @click.option("--step", multiple=True, help="success, plan, procedure: one step; may be repeated, in order.")
 @click.option("--partner", multiple=True, metavar="NAME", help="collaboration: with whom; may be repeated.")
-@click.option("--interaction", help="collaboration: of which sort.")
+@click.option("--interaction", help="collaboration: the type of interaction.")
 @click.option("--lesson", multiple=True, help="collaboration: what was learnt; may be repeated.")
 @click.option("--domain", help="knowledge: the field.")
-@click.option("--knowledge-type", help="knowledge: of which sort.")
-@click.option("--expertise", help="knowledge: how well it is known.")
-@click.option("--related", multiple=True, help="knowledge: what it is about; may be repeated.")
+@click.option("--knowledge-type", help="knowledge: the type of knowledge.")
+@click.option("--expertise", help="knowledge: the level of expertise.")
+@click.option("--related", multiple=True, help="knowledge: a related entity; may be repeated.")
 @click.option("--artifact", multiple=True, help="result: what it produced; may be repeated.")
 @draft_options
 @click.pass_context
@@ -162,10 +164,10 @@ def record(
     metadata: dict[str, Any] | None,
     **details: Any,
 ) -> None:
-    """Record a decision and how it went, or another experience.
+    """Record a decision and its outcome, or another experience.
 
-    The details depend on --type; the help of each option says which types it belongs to. The outcome of a decision can
-    be told later: `engram learning outcome`.
+    The help of each option names the types it belongs to. The outcome of a decision can be reported later with
+    `engram learning outcome`.
     """
     cli = ctx.ensure_object(Invocation)
     details = {name: value for name, value in details.items() if value not in (None, ())}
@@ -178,34 +180,34 @@ def record(
         "metadata": metadata,
     }
     common = {name: value for name, value in common.items() if value not in (None, ())}
-    _refuse_strangers(kind, text, details)
+    _check_details(kind, text, details)
     with cli.brain(create=True) as brain:
         writer = cli.writer(brain, agent)
         if kind == "decision":
-            told = {DECISION[name]: value for name, value in details.items()}
-            receipt = writer.record_decision(context=context, **told, **common)
+            arguments = {DECISION[name]: value for name, value in details.items()}
+            receipt = writer.record_decision(context=context, **arguments, **common)
         else:
             content = _content(kind, context, details)
-            said = text if text is not None else _summary(content)
-            receipt = writer.remember(said, kind=kind, context=context, content=content, **common)
-        _finish(ctx, cli, writer, receipt, failed=kind == "failure" or "error" in details)
+            summary = text if text is not None else _summary(content)
+            receipt = writer.remember(summary, kind=kind, context=context, content=content, **common)
+        _print_receipt(ctx, cli, writer, receipt, failed=kind == "failure" or "error" in details)
 
 
-def _refuse_strangers(kind: str, text: str | None, details: dict[str, Any]) -> None:
-    """Refuse details that belong to another type, and the lack of those that are needed."""
-    own = set(DECISION if kind == "decision" else CONTENT.get(kind, {}))
-    own |= {"outcome"} if kind == "result" else set()
-    if strangers := sorted(details.keys() - own):
-        raise click.UsageError(f"{_option(strangers[0])} does not belong to --type {kind}.")
+def _check_details(kind: str, text: str | None, details: dict[str, Any]) -> None:
+    """Refuse options of another type, and missing required options. Raises `click.UsageError`."""
+    allowed = set(DECISION if kind == "decision" else CONTENT.get(kind, {}))
+    allowed |= {"outcome"} if kind == "result" else set()
+    if others := sorted(details.keys() - allowed):
+        raise click.UsageError(f"{_option(others[0])} does not belong to --type {kind}.")
     if kind == "decision":
         if text is not None:
-            raise click.UsageError("A decision is told by --context, --action and --outcome; --text is not for it.")
+            raise click.UsageError("A decision is given by --context, --action and --outcome; it takes no --text.")
         if "action" not in details:
             raise click.UsageError("A decision needs --context and --action; --action is missing.")
     elif "solution_helped" in details and "solution" not in details:
         raise click.UsageError("--solution-helped needs --solution.")
-    elif text is None and not details.keys() - UNSAID:
-        raise click.UsageError("Say what happened with --text.")
+    elif text is None and not details.keys() - NOT_IN_TEXT:
+        raise click.UsageError("Describe what happened with --text.")
 
 
 def _option(name: str) -> str:
@@ -226,15 +228,16 @@ def _content(kind: str, context: str, details: dict[str, Any]) -> dict[str, Any]
 
 
 def _summary(content: dict[str, Any]) -> str:
-    """The details in words, so that they are found by them."""
-    values = [value for name, value in content.items() if name not in UNSAID]
+    """Join the details to a text, so that searches find them."""
+    values = [value for name, value in content.items() if name not in NOT_IN_TEXT]
     return "; ".join(", ".join(value) if isinstance(value, list) else value for value in values)
 
 
-def _finish(
+def _print_receipt(
     ctx: click.Context, cli: Invocation, writer: AgentHandle, receipt: Receipt, *, failed: bool = False
 ) -> None:
-    """Print the receipt, and exit with 1 or 5 if it is a rejection."""
+    """Print the receipt; exit with 1 or 5 if the memory was rejected."""
+    receipt = receipt.worded(lambda hint: hint.shell)
     if cli.json:
         print_json(receipt.model_dump(mode="json"))
     if not receipt.ok:
@@ -243,21 +246,21 @@ def _finish(
     if cli.json:
         return
     if receipt.status == "merged":
-        known = writer.get(str(receipt.id))
-        click.echo(f"Merged with {receipt.id} (evidence {known.evidence if known else '?'})")
+        existing = writer.get(str(receipt.id))
+        click.echo(f"Merged with {receipt.id} (evidence {existing.evidence if existing else '?'})")
     else:
-        news = receipt.reason if receipt.reason not in cli.printed else None
-        click.echo(f"Stored {receipt.id}" + (f" ({news})" if news else ""))
+        reason = receipt.reason if receipt.reason not in cli.printed else None
+        click.echo(f"Stored {receipt.id}" + (f" ({reason})" if reason else ""))
     if receipt.redacted:
         click.echo(f"Redacted: {', '.join(receipt.redacted)}")
     if receipt.status == "stored" and failed and (pattern := writer.learning.failure(str(receipt.id))) is not None:
-        _recognised(pattern)
+        _print_recognised(pattern)
 
 
-def _recognised(known: FailurePattern) -> None:
-    """Say that a failure was seen before, and what helped."""
+def _print_recognised(known: FailurePattern) -> None:
+    """Print that a failure was seen before, and its best solution."""
     if known.occurrence_count > 1:
         click.echo(f"Recognised: {one_line(known.name)}, seen {known.occurrence_count} times")
         for solution in [each for each in known.known_solutions if each.helped > 0][:1]:
-            rate = rated(solution.success_rate, solution.tried)
+            rate = format_rate(solution.success_rate, solution.tried)
             click.echo(f"  Solution: {one_line(solution.text)} ({rate})")

@@ -1,31 +1,39 @@
-"""`engram retention`: what goes by itself, and what is held."""
+"""`engram retention`: policies that delete or archive memories, and legal holds that keep them."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from engram.cli.formatting import format_time, one_line, plural
 from engram.cli.invocation import Invocation
-from engram.cli.options import KIND, CommandGroup, parse_fraction
-from engram.cli.render import print_json, print_table, progress, to_json
-from engram.cli.upkeep import archive_beside, span
+from engram.cli.options import KIND, CommandGroup, parse_duration, parse_fraction
+from engram.cli.render import print_json, print_list, print_model, progress
+from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
     from engram.model.retention import LegalHold, RetentionPolicy, RetentionReport
 
 OUTCOMES = click.Choice(["success", "partial", "failure"])
 ACTIONS = click.Choice(["forget", "archive"])
+ACTION_VERBS = {"forget": ("forget", "Forgot"), "archive": ("archive", "Archived")}
+REMOVED_TOO = ("derived", "copies", "quarantine", "checks", "shown", "sessions", "archives")
+"""Counts of a retention report that are printed beside the number of memories."""
+
+policy_agent_option = click.option(
+    "--agent", metavar="NAME", help="Only memories of this agent. Default: those of all agents."
+)
 
 
 @click.group("retention", cls=CommandGroup)
 def command() -> None:
-    """Say how long memories are kept, and what must be kept whatever happens.
+    """Set how long memories are kept, and which ones must be kept.
 
-    Policies run with `engram retention run`, and with every `engram upkeep forget`. What is pinned or held stays.
+    Policies run with `engram retention run`, and with every `engram upkeep forget`. Pinned and held memories stay.
     """
 
 
@@ -33,47 +41,25 @@ def command() -> None:
 @click.argument("name")
 @click.option("--kind", "kinds", multiple=True, type=KIND, metavar="KIND", help="Only this kind; may be repeated.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only with this tag; repeated: with all of them.")
-@click.option("--older-than", type=span, metavar="TIME", help="Only what was stored longer ago, such as 90d.")
+@click.option("--older-than", type=parse_duration, metavar="TIME", help="Only what was stored longer ago, such as 90d.")
 @click.option("--weaker-than", type=parse_fraction, metavar="0..1", help="Only what has faded below this strength.")
-@click.option("--outcome", type=OUTCOMES, help="Only what went like this.")
+@click.option("--outcome", type=OUTCOMES, help="Only what had this outcome.")
 @click.option(
     "--action",
     type=ACTIONS,
     required=True,
-    help="Leave nothing of it, or move it to an archive, from which `engram upkeep forget --restore` brings it back.",
+    help="Delete it, or move it to an archive file, which `engram upkeep forget --restore` reads back.",
 )
-@click.option("--agent", metavar="NAME", help="Only memories of this agent. Default: those of all agents.")
+@policy_agent_option
 @click.pass_obj
-def set_(
-    cli: Invocation,
-    name: str,
-    kinds: tuple[str, ...],
-    tags: tuple[str, ...],
-    older_than: timedelta | None,
-    weaker_than: float | None,
-    outcome: str | None,
-    action: str,
-    agent: str | None,
-) -> None:
-    """Set a policy: memories that are all that it says go at the next run.
+def set_(cli: Invocation, /, name: str, **policy: Any) -> None:
+    """Set a policy: at the next run it deletes or archives the memories that meet all of its conditions.
 
     A policy of the same name is replaced.
     """
     with cli.brain(create=True) as brain:
-        policy = brain.retention.set(
-            name,
-            kinds=kinds,
-            tags=tags,
-            older_than=older_than,
-            weaker_than=weaker_than,
-            outcome=outcome,
-            action=action,
-            agent=agent,
-        )
-    if cli.json:
-        print_json(policy.model_dump(mode="json"))
-    else:
-        click.echo(f"Set {one_line(policy.name)}: {_said(policy)}.")
+        stored = brain.retention.set(name, **policy)
+    print_model(cli, stored, f"Set {one_line(stored.name)}: {_conditions(stored)}.")
 
 
 @command.command("list")
@@ -82,46 +68,43 @@ def list_(cli: Invocation) -> None:
     """List the policies, in the order in which they run."""
     with cli.brain() as brain:
         found = brain.retention.policies()
-    if cli.json:
-        print_json(to_json(found))
-    elif not found:
-        click.echo("No policies.")
-    else:
-        rows = [[one_line(each.name), one_line(each.agent or "everybody"), each.action, _said(each)] for each in found]
-        print_table(["NAME", "AGENT", "ACTION", "WHAT"], rows)
+    print_list(
+        cli,
+        found,
+        ["NAME", "AGENT", "ACTION", "WHAT"],
+        lambda each: [one_line(each.name), one_line(each.agent or "all"), each.action, _conditions(each)],
+        "No policies.",
+    )
 
 
 @command.command("remove")
 @click.argument("name")
 @click.pass_obj
 def remove(cli: Invocation, name: str) -> None:
-    """Give a policy up."""
+    """Remove a policy."""
     with cli.brain() as brain:
         policy = brain.retention.remove(name)
-    if cli.json:
-        print_json(policy.model_dump(mode="json"))
-    else:
-        click.echo(f"Removed {one_line(policy.name)}.")
+    print_model(cli, policy, f"Removed {one_line(policy.name)}.")
 
 
 @command.command("run")
-@click.option("--dry-run", is_flag=True, help="Only say how much would go.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option(
     "--archive",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to keep what is archived. Default: a new file beside the database.",
+    help="The archive file. Default: a new file beside the database.",
 )
-@click.option("--agent", metavar="NAME", help="Only memories of this agent. Default: those of all agents.")
+@policy_agent_option
 @click.pass_obj
 def run(cli: Invocation, dry_run: bool, archive: Path | None, agent: str | None) -> None:
-    """Let go of what fulfils a policy, and say how much went, by which.
+    """Run the policies, and print how many memories each removed.
 
-    It can be stopped at any time; the next run goes on with what is left.
+    It can be stopped at any time; the next run continues with what is left.
     """
     with cli.brain() as brain:
         retention = brain.retention
         archives = any(policy.action == "archive" for policy in retention.policies())
-        target = archive or (archive_beside(cli, brain.sources.now()) if archives and not dry_run else None)
+        target = archive or (archive_path(cli, brain.sources.now()) if archives and not dry_run else None)
         with progress(cli, "looking") as on_progress:
             agents = None if agent is None else [brain.agent(agent).name]
             report = retention.run(target, agents=agents, dry_run=dry_run, progress=on_progress)
@@ -133,99 +116,94 @@ def run(cli: Invocation, dry_run: bool, archive: Path | None, agent: str | None)
 
 @command.command("hold")
 @click.argument("reason")
-@click.option("--agent", metavar="NAME", help="Everything of this agent, or only its memories that are named besides.")
+@click.option(
+    "--agent", metavar="NAME", help="Everything of this agent; with other options: only these of its memories."
+)
 @click.option("--memory", "memories", multiple=True, metavar="ID", help="This memory; may be repeated.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Memories with this tag; may be repeated.")
 @click.option("--session", "sessions", multiple=True, metavar="NAME", help="Memories of this session; may be repeated.")
 @click.pass_obj
-def hold(
-    cli: Invocation,
-    reason: str,
-    agent: str | None,
-    memories: tuple[str, ...],
-    tags: tuple[str, ...],
-    sessions: tuple[str, ...],
-) -> None:
-    """Keep memories until they are released: no policy, no `forget` and no `agent erase` takes them.
+def hold(cli: Invocation, /, reason: str, **covered: Any) -> None:
+    """Place a legal hold: until it is released, no policy, `forget` or `agent erase` deletes what it covers.
 
-    The REASON is shown to whoever tries.
+    The REASON is shown in the error of every attempt.
     """
     with cli.brain() as brain:
-        made = brain.retention.hold(reason, agent=agent, memories=memories, tags=tags, sessions=sessions)
-    if cli.json:
-        print_json(made.model_dump(mode="json"))
-    else:
-        click.echo(f"Held by {made.id}: {_covered(made)}.")
+        placed = brain.retention.hold(reason, **covered)
+    print_model(cli, placed, f"Placed hold {placed.id} on {_covered(placed)}.")
 
 
 @command.command("holds")
 @click.pass_obj
 def holds(cli: Invocation) -> None:
-    """List what is held, and why."""
+    """List the legal holds in force, and their reasons."""
     with cli.brain() as brain:
         found = brain.retention.holds()
-    if cli.json:
-        print_json(to_json(found))
-    elif not found:
-        click.echo("Nothing is held.")
-    else:
-        rows = [[each.id, format_time(each.at), _covered(each), one_line(each.reason)] for each in found]
-        print_table(["ID", "SINCE", "WHAT", "WHY"], rows)
+    print_list(
+        cli,
+        found,
+        ["ID", "SINCE", "WHAT", "WHY"],
+        lambda each: [each.id, format_time(each.at), _covered(each), one_line(each.reason)],
+        "No legal holds.",
+    )
 
 
 @command.command("release")
 @click.argument("id")
 @click.pass_obj
 def release(cli: Invocation, id: str) -> None:
-    """End a hold."""
+    """Release a legal hold."""
     with cli.brain() as brain:
         ended = brain.retention.release(id)
-    if cli.json:
-        print_json(ended.model_dump(mode="json"))
-    else:
-        click.echo(f"Released {ended.id}: {_covered(ended)}.")
+    print_model(cli, ended, f"Released hold {ended.id} on {_covered(ended)}.")
+
+
+def archive_path(cli: Invocation, now: datetime) -> Path:
+    """Return the path of a new archive file beside the database. Raises `InvalidInput` if it is not in a file."""
+    if cli.file is None:
+        raise InvalidInput("this database is not in a file; name the archive with --archive")
+    return cli.file.with_name(f"{cli.file.stem}-forgotten-{now:%Y%m%dT%H%M%S%f}Z.jsonl.gz")
 
 
 def print_report(report: RetentionReport) -> None:
-    """What went by which policy, for a person."""
-    would = "Would " if report.dry_run else ""
-    words = {"forget": ("forget", "Forgot"), "archive": ("archive", "Archived")}
+    """Print what each policy removed, and what was kept in spite of one."""
     for each in report.gone:
-        told = f"{would}{words[each.action][0]}" if would else words[each.action][1]
-        more = ", ".join(f"{count:,} {name}" for name, count in each.removed.items() if name in _BESIDES)
+        verb = f"Would {ACTION_VERBS[each.action][0]}" if report.dry_run else ACTION_VERBS[each.action][1]
+        more = ", ".join(f"{count:,} {name}" for name, count in each.removed.items() if name in REMOVED_TOO)
         also = f" (and {more})" if more else ""
-        click.echo(
-            f"{told} {plural(each.memories, 'memory')} of {one_line(each.agent)} by {one_line(each.policy)}{also}."
-        )
+        memories = plural(each.memories, "memory")
+        click.echo(f"{verb} {memories} of {one_line(each.agent)} by {one_line(each.policy)}{also}.")
     if not report.gone:
-        click.echo("No policy has anything to let go of.")
+        click.echo("No memory meets the conditions of a policy.")
     if report.archive is not None:
         click.echo(f"  Archived in {one_line(report.archive)}")
-    for reason, count in report.kept.items():
+    print_kept(report.kept)
+
+
+def print_kept(kept: Mapping[str, int]) -> None:
+    """Print how many memories were kept, by reason."""
+    for reason, count in kept.items():
         click.echo(f"  Kept {plural(count, 'memory')}: {reason}")
 
 
-_BESIDES = ("derived", "copies", "quarantine", "checks", "shown", "sessions", "archives")
-
-
-def _said(policy: RetentionPolicy) -> str:
-    """What a policy is about, on one line."""
+def _conditions(policy: RetentionPolicy) -> str:
+    """Return the conditions of a policy in words."""
     parts = [
         " or ".join(policy.kinds) if policy.kinds else "memories",
         f"tagged {', '.join(map(one_line, policy.tags))}" if policy.tags else "",
-        f"older than {_days(policy.older_than)}" if policy.older_than is not None else "",
+        f"older than {_duration(policy.older_than)}" if policy.older_than is not None else "",
         f"weaker than {policy.weaker_than:g}" if policy.weaker_than is not None else "",
-        f"that went as {policy.outcome}" if policy.outcome is not None else "",
+        f"with outcome {policy.outcome}" if policy.outcome is not None else "",
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _days(time: timedelta) -> str:
+def _duration(time: timedelta) -> str:
     return f"{time.days}d" if time == timedelta(days=time.days) else f"{time / timedelta(hours=1):g}h"
 
 
 def _covered(hold: LegalHold) -> str:
-    """What a hold keeps, on one line."""
+    """Return what a hold covers in words."""
     parts = [f"memory {id}" for id in hold.memories]
     parts += [f"tag {one_line(tag)}" for tag in hold.tags] + [f"session {one_line(name)}" for name in hold.sessions]
     of = "" if hold.agent is None else f" of {one_line(hold.agent)}"

@@ -1,4 +1,4 @@
-"""`engram serve`: the memory over HTTP."""
+"""`engram serve`: serve the memory over REST, with the dashboard, and over gRPC."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engram.cli.invocation import Invocation
-from engram.cli.options import Command
+from engram.cli.options import Command, listen_options
 from engram.cli.render import print_json
 from engram.errors import MissingExtra
 
@@ -24,34 +24,33 @@ if TYPE_CHECKING:
 
 
 @click.command("serve", cls=Command)
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@listen_options(8750)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8750, show_default=True, help="The port; 0 for any that is free."
-)
-@click.option("--certfile", type=click.Path(exists=True, dir_okay=False), help="The certificate, for TLS.")
-@click.option("--keyfile", type=click.Path(exists=True, dir_okay=False), help="The key of the certificate.")
-@click.option(
-    "--insecure-behind-proxy", "behind_proxy", is_flag=True, help="Listen without TLS: a proxy in front speaks it."
-)
-@click.option(
-    "--allowed-host", "hosts", multiple=True, metavar="NAME", help="What callers call this server; may be repeated."
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="A web origin whose pages may send requests (CORS); may be repeated.",
 )
 @click.option(
-    "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Web pages that may ask; may be repeated."
+    "--rate",
+    type=click.FloatRange(min=0),
+    default=100,
+    show_default=True,
+    help="Requests per second and key; 0 for no limit.",
 )
 @click.option(
-    "--rate", type=click.FloatRange(min=0), default=100, show_default=True, help="Requests a second of one key; 0: any."
+    "--grpc", type=click.IntRange(0, 65535), metavar="PORT", help="Also serve gRPC on this port; 0 for any free one."
 )
-@click.option("--grpc", type=click.IntRange(0, 65535), metavar="PORT", help="Serve gRPC, too, on this port; 0 for any.")
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to write down requests: for people, or for programs.",
+    help="The format of the request log.",
 )
-@click.option("--openapi", is_flag=True, help="Print the OpenAPI document and stop.")
-@click.option("--link", is_flag=True, help="Print a link that signs in to the dashboard, once.")
+@click.option("--openapi", is_flag=True, help="Print the OpenAPI document and exit.")
+@click.option("--link", is_flag=True, help="Print a link that signs in to the dashboard; it works once.")
 @click.pass_obj
 def command(
     cli: Invocation,
@@ -61,13 +60,13 @@ def command(
     link: bool,
     grpc: int | None,
     log_format: LogFormat,
-    **where: Any,
+    **listen: Any,
 ) -> None:
-    """Serve the memory over HTTP, with a key for every caller.
+    """Serve the memory over HTTP; every request needs an API key.
 
-    It listens on this machine only, unless it is told otherwise and speaks TLS. If there is no key yet, it makes one
-    and prints it to standard error, with a link that opens the dashboard. SIGTERM and Ctrl-C stop it: running requests
-    end first.
+    By default it listens on this machine only; other addresses need TLS. If there is no key yet, it creates one and
+    prints it to standard error, with a link that opens the dashboard. SIGTERM and Ctrl-C stop it after the running
+    requests have ended.
     """
     try:
         from engram.api.limits import Limits
@@ -80,7 +79,7 @@ def command(
     if openapi:
         print_json(app.document())
         return
-    binding = run.Binding(**where)
+    binding = run.Binding(**listen)
     binding.address()
     from engram.wiring import trusted_keys
 
@@ -88,7 +87,9 @@ def command(
     with cli.brain(create=True) as brain, ExitStack() as stack:
         if grpc is not None:
             stack.enter_context(_grpc(brain, binding, grpc, limits, metrics, trusted))
-        run.serve(brain, binding, limits, _say, log_format=log_format, metrics=metrics, trusted=trusted, link=link)
+        run.serve(
+            brain, binding, limits, _print_error, log_format=log_format, metrics=metrics, trusted=trusted, link=link
+        )
 
 
 def _grpc(
@@ -105,9 +106,9 @@ def _grpc(
         raise MissingExtra(f"gRPC is not installed ({error.name}); pip install 'engram-learning[grpc]'") from error
     shared = {name: getattr(binding, name) for name in ("host", "certfile", "keyfile", "behind_proxy")}
     running = run.start(brain, run.Binding(port=port, **shared), limits, observe=metrics.done, trusted=trusted)
-    _say(f"Engram serves gRPC on {running.address}")
+    _print_error(f"Engram serves gRPC on {running.address}")
     return running
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     click.echo(message, err=True)

@@ -1,4 +1,4 @@
-"""`engram learning situations`: the kinds of context that decisions are taken in, and how they are arranged."""
+"""`engram learning situations`: list and arrange the situations that decision contexts are grouped into."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import click
 from engram.cli.formatting import one_line, plural
 from engram.cli.invocation import Invocation
 from engram.cli.options import CommandGroup, owner_option, reader_option
-from engram.cli.render import preview, print_json, print_table
+from engram.cli.render import preview, print_json, print_list, with_agent
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle
     from engram.model.situation import Situation
 
 SHOWN_ACTIONS = 3
+"""Actions of a situation that a list shows."""
 
 
 @click.group("situations", cls=CommandGroup, invoke_without_command=True)
 @reader_option
 @click.pass_context
 def situations(ctx: click.Context, agent: str | None) -> None:
-    """Look at the situations that contexts were grouped into, and arrange them.
+    """List and arrange the situations that the contexts of decisions are grouped into.
 
-    A situation is named by its id, its name or one of its contexts. What a person arranges stays. Without a command,
-    they are listed.
+    A situation is named by its id, its name or one of its contexts. A situation that was renamed, merged, split or
+    pinned by hand is not changed automatically. Without a command, they are listed.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_, agent=agent)
@@ -38,27 +39,21 @@ def list_(cli: Invocation, agent: str | None = None) -> None:
     """List the situations of an agent, those with most decisions first."""
     with cli.brain() as brain:
         found = [(reader.name, one) for reader in cli.readers(brain, agent) for one in reader.situations.list()]
-    if cli.json:
-        print_json([{"agent": name, **one.model_dump(mode="json")} for name, one in found])
-        return
-    if not found:
-        click.echo("No situations yet: they come with the first decisions.")
-        return
     several = len({name for name, _ in found}) > 1
-    print_table(
-        ["ID", "DECISIONS", "WORDINGS", "PINNED", "MOSTLY DONE", "SITUATION"],
-        [
-            [
-                one.id,
-                f"{one.decisions:,}",
-                f"{one.wordings:,}",
-                "yes" if one.pinned else "no",
-                preview(", ".join(list(one.actions)[:SHOWN_ACTIONS])),
-                (f"{one_line(name)}: " if several else "") + preview(one.name),
-            ]
-            for name, one in found
-        ],
-    )
+
+    def row(pair: tuple[str, Situation]) -> list[str]:
+        name, one = pair
+        return [
+            one.id,
+            f"{one.decisions:,}",
+            f"{one.wordings:,}",
+            "yes" if one.pinned else "no",
+            preview(", ".join(list(one.actions)[:SHOWN_ACTIONS])),
+            (f"{one_line(name)}: " if several else "") + preview(one.name),
+        ]
+
+    headings = ["ID", "DECISIONS", "WORDINGS", "PINNED", "MOST FREQUENT ACTIONS", "SITUATION"]
+    print_list(cli, found, headings, row, "No situations yet: the first decisions create them.", with_agent)
 
 
 @situations.command("show")
@@ -66,7 +61,7 @@ def list_(cli: Invocation, agent: str | None = None) -> None:
 @reader_option
 @click.pass_obj
 def show(cli: Invocation, situation: str, agent: str | None) -> None:
-    """Show one SITUATION: its contexts, and what was done in it."""
+    """Show one SITUATION: its contexts, and the actions that were taken in it."""
     with cli.brain() as brain:
         found = _owner(cli.readers(brain, agent), situation).situations.get(situation)
     _print(cli, found, f"Situation: {one_line(found.name)}")
@@ -78,10 +73,10 @@ def show(cli: Invocation, situation: str, agent: str | None) -> None:
 @owner_option
 @click.pass_obj
 def rename(cli: Invocation, situation: str, name: str, agent: str | None) -> None:
-    """Call a SITUATION by another NAME, and pin it."""
+    """Rename a SITUATION to NAME, and pin it."""
     with cli.brain() as brain:
         found = _owner(cli.readers(brain, agent), situation).situations.rename(situation, name)
-    _print(cli, found, f"It is now pinned and called {one_line(found.name)}")
+    _print(cli, found, f"Renamed and pinned: {one_line(found.name)}")
 
 
 @situations.command("merge")
@@ -90,7 +85,7 @@ def rename(cli: Invocation, situation: str, name: str, agent: str | None) -> Non
 @owner_option
 @click.pass_obj
 def merge(cli: Invocation, situation: str, others: tuple[str, ...], agent: str | None) -> None:
-    """Make OTHERS part of a SITUATION, which keeps its name."""
+    """Merge OTHERS into a SITUATION, which keeps its name."""
     with cli.brain() as brain:
         found = _owner(cli.readers(brain, agent), situation).situations.merge(situation, others)
     _print(cli, found, f"Merged into {one_line(found.name)}")
@@ -98,12 +93,12 @@ def merge(cli: Invocation, situation: str, others: tuple[str, ...], agent: str |
 
 @situations.command("split")
 @click.argument("situation")
-@click.option("--context", "contexts", multiple=True, required=True, help="A context to take out; may be repeated.")
+@click.option("--context", "contexts", multiple=True, required=True, help="A context to move; may be repeated.")
 @click.option("--name", default="", help="The name of the new situation.")
 @owner_option
 @click.pass_obj
 def split(cli: Invocation, situation: str, contexts: tuple[str, ...], name: str, agent: str | None) -> None:
-    """Take contexts out of a SITUATION, and make them one of their own."""
+    """Move contexts out of a SITUATION into a new one."""
     with cli.brain() as brain:
         found = _owner(cli.readers(brain, agent), situation).situations.split(situation, contexts, name)
     _print(cli, found, f"New situation: {one_line(found.name)}")
@@ -114,10 +109,8 @@ def split(cli: Invocation, situation: str, contexts: tuple[str, ...], name: str,
 @owner_option
 @click.pass_obj
 def pin(cli: Invocation, situation: str, agent: str | None) -> None:
-    """Keep a SITUATION as it is: no other is merged with it by itself."""
-    with cli.brain() as brain:
-        found = _owner(cli.readers(brain, agent), situation).situations.pin(situation)
-    _print(cli, found, f"Pinned: {one_line(found.name)}")
+    """Pin a SITUATION: no other one is merged with it automatically."""
+    _pin(cli, situation, agent, pinned=True)
 
 
 @situations.command("unpin")
@@ -125,14 +118,18 @@ def pin(cli: Invocation, situation: str, agent: str | None) -> None:
 @owner_option
 @click.pass_obj
 def unpin(cli: Invocation, situation: str, agent: str | None) -> None:
-    """Let a SITUATION change by itself again."""
+    """Unpin a SITUATION, so that it may change automatically again."""
+    _pin(cli, situation, agent, pinned=False)
+
+
+def _pin(cli: Invocation, situation: str, agent: str | None, *, pinned: bool) -> None:
     with cli.brain() as brain:
-        found = _owner(cli.readers(brain, agent), situation).situations.pin(situation, pinned=False)
-    _print(cli, found, f"No longer pinned: {one_line(found.name)}")
+        found = _owner(cli.readers(brain, agent), situation).situations.pin(situation, pinned=pinned)
+    _print(cli, found, f"{'Pinned' if pinned else 'No longer pinned'}: {one_line(found.name)}")
 
 
 def _owner(readers: list[AgentHandle], situation: str) -> AgentHandle:
-    """The agent that has such a situation: the only one, or the first of several. Raises `NotFound`."""
+    """Return the first agent that has a situation of this name. Raises `NotFound`."""
     from engram.errors import NotFound
 
     for reader in readers[:-1]:
@@ -142,7 +139,7 @@ def _owner(readers: list[AgentHandle], situation: str) -> AgentHandle:
             continue
         return reader
     if not readers:
-        raise NotFound("nothing was recorded yet, so there are no situations")
+        raise NotFound("nothing is recorded yet, so there are no situations")
     readers[-1].situations.get(situation)
     return readers[-1]
 
@@ -155,4 +152,4 @@ def _print(cli: Invocation, found: Situation, title: str) -> None:
     for context in found.contexts:
         click.echo(f"  context: {one_line(context)}")
     for action, times in found.actions.items():
-        click.echo(f"  done: {one_line(action)} ({times:,}×)")
+        click.echo(f"  action: {one_line(action)} ({times:,}×)")

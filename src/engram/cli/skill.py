@@ -1,4 +1,4 @@
-"""`engram skill`: workflows that are kept in versions, found by what is asked, and judged by how they did."""
+"""`engram skill`: store skills in versions, find them by request, and measure their success."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from engram.cli.formatting import escaped, format_time, one_line, plural
-from engram.cli.invocation import Invocation
-from engram.cli.options import CommandGroup, agent_option, limit_option, owner_option, reader_option
-from engram.cli.render import preview, print_json, print_table, to_json
-from engram.errors import InvalidInput, NotFound
+from engram.cli.invocation import Invocation, only_owner
+from engram.cli.options import CommandGroup, agent_option, limit_option, owner_option, reader_option, split_pair
+from engram.cli.render import preview, print_json, print_list, print_model, with_agent
+from engram.errors import NotFound
 
 if TYPE_CHECKING:
     from engram.engine import AgentHandle, Engram
@@ -24,10 +24,10 @@ STDIN_LIMIT = 1_000_001
 
 @click.group("skill", cls=CommandGroup)
 def command() -> None:
-    """Keep workflows as skills: YAML with triggers, parameters and steps.
+    """Store skills: procedures in YAML with triggers, parameters and steps.
 
-    A changed skill is a new version; the old ones stay readable. Its uses are decisions whose action is
-    skill:NAME@VERSION, and how they went decides how readily it is offered.
+    A changed skill becomes a new version; the old ones stay readable. A use of a skill is a decision with the action
+    skill:NAME@VERSION, and the outcomes of its uses decide how high it ranks.
     """
 
 
@@ -43,23 +43,14 @@ def list_(cli: Invocation, agent: str | None) -> None:
     """List the skills, each in its newest version."""
     with cli.brain() as brain:
         found = [(name, skill) for name, skills in _all(cli, brain, agent) for skill in skills.skills()]
-    if cli.json:
-        print_json([{"agent": name, **skill.model_dump(mode="json")} for name, skill in found])
-    elif not found:
-        click.echo("No skills yet.")
-    else:
-        rows = [
-            [
-                skill.name,
-                str(skill.version),
-                f"{skill.attempts:,}",
-                _rate(skill),
-                one_line(name),
-                preview(skill.description),
-            ]
-            for name, skill in found
-        ]
-        print_table(["NAME", "VERSION", "USES", "SUCCESS", "AGENT", "DESCRIPTION"], rows)
+
+    def row(pair: tuple[str, Skill]) -> list[str]:
+        name, skill = pair
+        uses, description = f"{skill.attempts:,}", preview(skill.description)
+        return [skill.name, str(skill.version), uses, _rate(skill), one_line(name), description]
+
+    headings = ["NAME", "VERSION", "USES", "SUCCESS", "AGENT", "DESCRIPTION"]
+    print_list(cli, found, headings, row, "No skills yet.", with_agent)
 
 
 @command.command("show")
@@ -73,23 +64,23 @@ def show(cli: Invocation, name: str, version: int | None, agent: str | None) -> 
 
     with cli.brain() as brain:
         owner, skills = _owner(cli, brain, name, agent)
-        skill = _known(skills, name, version)
+        skill = _version(skills, name, version)
     if cli.json:
         print_json(skill.model_dump(mode="json"))
         return
-    click.echo(f"# version {skill.version} of {one_line(owner)}, added {format_time(skill.added_at)}; {_did(skill)}")
+    click.echo(f"# version {skill.version} of {one_line(owner)}, added {format_time(skill.added_at)}; {_record(skill)}")
     click.echo(escaped(to_yaml(skill.definition)), nl=False)
 
 
 @command.command("add")
 @click.argument("file", required=False)
-@click.option("--text", metavar="YAML", help="The skill itself, instead of a file.")
+@click.option("--text", metavar="YAML", help="The YAML itself instead of a file.")
 @agent_option
 @click.pass_obj
 def add(cli: Invocation, file: str | None, text: str | None, agent: str | None) -> None:
-    """Keep the skill in a YAML file, or in standard input (-).
+    """Store the skill in a YAML file, or on standard input (-).
 
-    Adding it again changes nothing; a changed one becomes the next version.
+    Adding the same skill again changes nothing; a changed one becomes the next version.
     """
     if (file is None) == (text is None):
         raise click.UsageError("Give a file, - for standard input, or --text.")
@@ -104,8 +95,7 @@ def add(cli: Invocation, file: str | None, text: str | None, agent: str | None) 
     if cli.json:
         print_json({"new": new, **skill.model_dump(mode="json")})
     else:
-        said = "Added" if new else "Nothing changed:"
-        click.echo(f"{said} {skill.name}, version {skill.version} ({skill.id})")
+        click.echo(f"{'Added' if new else 'Unchanged:'} {skill.name}, version {skill.version} ({skill.id})")
 
 
 @command.command("match")
@@ -114,7 +104,7 @@ def add(cli: Invocation, file: str | None, text: str | None, agent: str | None) 
 @reader_option
 @click.pass_obj
 def match(cli: Invocation, request: str, limit: int, agent: str | None) -> None:
-    """Find the skills that fit a request, best first."""
+    """Find the skills that match a request, best first."""
     with cli.brain() as brain:
         found = [(name, one) for name, skills in _all(cli, brain, agent) for one in skills.match(request, limit)]
     found = sorted(found, key=lambda each: -each[1].score)[:limit]
@@ -122,19 +112,23 @@ def match(cli: Invocation, request: str, limit: int, agent: str | None) -> None:
         print_json([{"agent": name, **one.model_dump(mode="json")} for name, one in found])
         return
     if not found:
-        click.echo("No skill fits.")
+        click.echo("No skill matches.")
     for name, one in found:
         click.echo(f"  • {one.skill.name} (version {one.skill.version} of {one_line(name)}), score {one.score:.2f}")
         click.echo(f"    {preview(one.why)}")
         if one.parameters:
-            told = ", ".join(f"{key}={value}" for key, value in one.parameters.items())
-            click.echo(f"    it tells {preview(told)}")
+            values = ", ".join(f"{key}={value}" for key, value in one.parameters.items())
+            click.echo(f"    parameters in the request: {preview(values)}")
 
 
 @command.command("render")
 @click.argument("name")
 @click.option(
-    "--set", "values", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated. A list has commas."
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter; may be repeated. Separate the items of a list by commas.",
 )
 @version_option
 @owner_option
@@ -143,10 +137,10 @@ def render(cli: Invocation, name: str, values: tuple[str, ...], version: int | N
     """Print the steps of a skill with the parameters filled in."""
     from engram.memories.skills import parse_values
 
-    texts = dict(_pair(value) for value in values)
+    texts = dict(split_pair(value, "--set") for value in values)
     with cli.brain() as brain:
         _, skills = _owner(cli, brain, name, agent)
-        skill = _known(skills, name, version)
+        skill = _version(skills, name, version)
         steps = skills.render(name, parse_values(skill, texts), version=skill.version)
     if cli.json:
         named = zip(skill.steps, steps, strict=True)
@@ -164,45 +158,35 @@ def render(cli: Invocation, name: str, values: tuple[str, ...], version: int | N
 @owner_option
 @click.pass_obj
 def history(cli: Invocation, name: str, agent: str | None) -> None:
-    """List the versions of a skill, the oldest first."""
+    """List the versions of a skill, oldest first."""
     with cli.brain() as brain:
         versions = _owner(cli, brain, name, agent)[1].history(name)
-    if cli.json:
-        print_json(to_json(versions))
-        return
-    rows = [
-        [str(one.version), format_time(one.added_at), f"{one.attempts:,}", _rate(one), one.id, preview(one.description)]
-        for one in versions
-    ]
-    print_table(["VERSION", "ADDED", "USES", "SUCCESS", "ID", "DESCRIPTION"], rows)
+
+    def row(skill: Skill) -> list[str]:
+        uses, description = f"{skill.attempts:,}", preview(skill.description)
+        return [str(skill.version), format_time(skill.added_at), uses, _rate(skill), skill.id, description]
+
+    print_list(cli, versions, ["VERSION", "ADDED", "USES", "SUCCESS", "ID", "DESCRIPTION"], row, "")
 
 
 @command.command("promote")
 @click.argument("pattern")
-@click.option("--name", metavar="NAME", help="What to call it. Default: the name of the pattern.")
+@click.option("--name", metavar="NAME", help="The name of the skill. Default: the name of the pattern.")
 @owner_option
 @click.pass_obj
 def promote(cli: Invocation, pattern: str, name: str | None, agent: str | None) -> None:
-    """Make a skill of a success pattern, which is named by its name or id."""
+    """Make a skill from a success pattern, given by name or id."""
     with cli.brain() as brain:
-        known = [
-            (reader, one)
+        found = [
+            (reader.name, (reader, one))
             for reader in cli.readers(brain, agent)
             for one in reader.learning.synthesis().patterns
             if pattern in {one.name, one.pattern_id}
         ]
-        if len(known) > 1:
-            names = ", ".join(reader.name for reader, _ in known)
-            raise InvalidInput(f"{pattern} is known to {names}; say whose is meant with --agent, or give its id")
-        if not known:
-            raise NotFound(
-                f"there is no success pattern {pattern}; `engram learning patterns --type success` shows what there is"
-            )
-        skill = _skills(known[0][0]).promote(known[0][1], name=name)
-    if cli.json:
-        print_json(skill.model_dump(mode="json"))
-    else:
-        click.echo(f"Made {skill.name}, version {skill.version} ({skill.id}), of {plural(len(skill.steps), 'step')}")
+        owner, success = only_owner(found, f"success pattern {pattern}", "learning patterns --type success")
+        skill = _skills(owner).promote(success, name=name)
+    steps = plural(len(skill.steps), "step")
+    print_model(cli, skill, f"Made {skill.name}, version {skill.version} ({skill.id}), with {steps}")
 
 
 def _stdin() -> bytes:
@@ -222,35 +206,23 @@ def _all(cli: Invocation, brain: Engram, agent: str | None) -> list[tuple[str, P
 
 
 def _owner(cli: Invocation, brain: Engram, name: str, agent: str | None) -> tuple[str, ProceduralMemory]:
-    """Whoever has a skill. Raises `NotFound`, or `InvalidInput` if several have it."""
-    having = [(owner, skills) for owner, skills in _all(cli, brain, agent) if skills.history(name)]
-    if len(having) > 1:
-        names = ", ".join(owner for owner, _ in having)
-        raise InvalidInput(f"{names} have a skill {name} each; say whose is meant with --agent")
-    if not having:
-        raise NotFound(f"there is no skill {name}; `engram skill list` shows what there is")
-    return having[0]
+    """Return the only agent that has a skill, and its skills. Raises `NotFound` and `InvalidInput`."""
+    found = [(owner, (owner, skills)) for owner, skills in _all(cli, brain, agent) if skills.history(name)]
+    return only_owner(found, f"skill {name}", "skill list")
 
 
-def _known(skills: ProceduralMemory, name: str, version: int | None) -> Skill:
+def _version(skills: ProceduralMemory, name: str, version: int | None) -> Skill:
     skill = skills.get(name, version)
     if skill is None:
         raise NotFound(f"{name} has no version {version}; `engram skill history {name}` shows what there is")
     return skill
 
 
-def _pair(value: str) -> tuple[str, str]:
-    name, equals, text = value.partition("=")
-    if not equals or not name.strip():
-        raise click.BadParameter(f"{value!r} is not NAME=VALUE.", param_hint="--set")
-    return name.strip(), text
-
-
 def _rate(skill: Skill) -> str:
     return "-" if skill.success_rate is None else f"{skill.success_rate:.0%}"
 
 
-def _did(skill: Skill) -> str:
+def _record(skill: Skill) -> str:
     return (
         f"{plural(skill.attempts, 'use')}, {_rate(skill)} success rate"
         if skill.success_rate is not None

@@ -1,32 +1,25 @@
-"""`engram uninstall`: takes the memory out of a coding agent again."""
+"""`engram uninstall`: remove Engram from the configuration of a coding agent."""
 
 from __future__ import annotations
 
 import click
 
-from engram.cli.install import CLIENTS, SCOPES
+from engram.cli.install import print_changed, scope_option
 from engram.cli.invocation import Invocation
-from engram.cli.options import Command
-from engram.cli.render import print_json
+from engram.cli.options import Command, client_argument
 
 
 @click.command("uninstall", cls=Command)
-@click.argument("client", type=CLIENTS)
-@click.option("--scope", type=SCOPES, default="user", show_default=True, help="For all folders, or for this one.")
+@client_argument
+@scope_option
 @click.pass_obj
 def command(cli: Invocation, client: str, scope: str) -> None:
-    """Undo `engram install`: a file that nobody changed since is as it was, byte for byte.
+    """Undo `engram install`: a file that was not changed since is restored byte for byte.
 
     The memories stay.
     """
     from engram.config import client_folder
-    from engram.hooks.install import Wish, uninstall
+    from engram.hooks.install import Installation, uninstall
 
-    wish = Wish(client, scope, own=client_folder(client))  # type: ignore[arg-type]
-    changed = [str(path) for path in uninstall(wish)]
-    if cli.json:
-        print_json({"changed": changed})
-    for path in () if cli.json else changed:
-        click.echo(f"Restored {path}")
-    if not changed and not cli.json:
-        click.echo("There was nothing to undo.")
+    installation = Installation(client, scope, own=client_folder(client))  # type: ignore[arg-type]
+    print_changed(cli, uninstall(installation), "Restored", "There was nothing to undo.")

@@ -1,4 +1,4 @@
-"""`engram workflow`: steps that are carried out with memory, and go on where they stopped."""
+"""`engram workflow`: run, resume, list and validate workflows."""
 
 from __future__ import annotations
 
@@ -12,70 +12,72 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from engram.cli.formatting import format_time, one_line, plural
-from engram.cli.invocation import Invocation
-from engram.cli.options import CommandGroup, agent_option, limit_option, owner_option, reader_option
-from engram.cli.render import preview, print_json, print_table
-from engram.errors import InvalidInput, NotFound
+from engram.cli.invocation import Invocation, only_owner
+from engram.cli.options import (
+    CommandGroup,
+    agent_option,
+    limit_option,
+    option_group,
+    owner_option,
+    reader_option,
+    split_pair,
+)
+from engram.cli.render import preview, print_json, print_list, print_table, with_agent
+from engram.errors import NotFound
 
 if TYPE_CHECKING:
     from engram.agents.workflows.runner import WorkflowEngine
     from engram.engine import AgentHandle, Engram
-    from engram.model.workflow import ExecutionResult, StepResult, Workflow
+    from engram.model.workflow import ExecutionResult, RunSummary, StepResult, Workflow
 
 NOT_ALLOWED = 4
-EXITS = {"done": 0, "failed": 1, "interrupted": 1, "blocked": NOT_ALLOWED}
-STEPS = "engram_steps"
-"""What a module is called that comes from a file."""
+EXIT_CODES = {"done": 0, "failed": 1, "interrupted": 1, "blocked": NOT_ALLOWED}
+STEPS_MODULE = "engram_steps"
+"""The module name of steps loaded from a file."""
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group("workflow", cls=CommandGroup)
 def command() -> None:
-    """Carry out workflows with memory.
+    """Run workflows with memory.
 
-    What was learned decides, known failures stop a step before it starts, and how each step went is recorded. A run
-    that was killed goes on where it stopped.
+    Decision steps use what was learned, known failures block a step before it starts, and the outcome of each step is
+    recorded. An interrupted run can be resumed.
     """
 
 
-def _permissions(command: F) -> F:
-    """What a run may do, and where its functions come from."""
-    for option in reversed(
-        (
-            click.option("--allow-commands", is_flag=True, help="Really run the commands of steps and checks."),
-            click.option("--ignore-blocks", is_flag=True, help="Go on in spite of known failures and unmet checks."),
-            click.option(
-                "--steps",
-                "module",
-                metavar="MODULE",
-                help="A Python module or .py file whose public functions steps may run, besides installed ones.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+run_options = option_group(
+    click.option("--allow-commands", is_flag=True, help="Allow steps and checks to run commands."),
+    click.option("--ignore-blocks", is_flag=True, help="Continue in spite of known failures and unmet checks."),
+    click.option(
+        "--steps",
+        "module",
+        metavar="MODULE",
+        help="A Python module or .py file whose public functions steps may call, besides installed ones.",
+    ),
+)
+"""Permissions of a run, and the source of its functions."""
 
 
 @command.command("run")
 @click.argument("file", type=FILE)
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated.")
-@click.option("--id", "id", metavar="NAME", help="What to call the run. Default: a new id.")
-@_permissions
+@click.option("--id", "id", metavar="NAME", help="The name of the run. Default: a new id.")
+@run_options
 @agent_option
 @click.pass_context
 def run(
     ctx: click.Context, /, file: Path, given: tuple[str, ...], id: str | None, agent: str | None, **options: Any
 ) -> None:
-    """Carry out the workflow in a YAML file.
+    """Run the workflow in a YAML file.
 
-    It exits with 0 when all is done, with 1 when a step failed, and with 4 when a check or a known failure stopped it.
-    Nothing is begun if the workflow cannot be carried out, or has commands and they are not allowed.
+    Exit codes: 0 all steps are done, 1 a step failed, 4 a check or a known failure blocked it. Nothing is started if
+    the workflow is invalid, or has commands that are not allowed.
     """
     from engram.agents.workflows.definition import read
 
@@ -86,30 +88,30 @@ def run(
         engine = _engine(cli, brain, cli.writer(brain, agent), options.pop("module"))
         name = id or brain.sources.new_id()
         cli.notice(f"run {name} of {workflow.name}")
-        with _heard(cli):
+        with _warnings_as_notices(cli):
             result = engine.run(workflow, parameters, id=name, **options)
-    _finish(ctx, cli, result)
+    _print_and_exit(ctx, cli, result)
 
 
 @command.command("resume")
 @click.argument("run", metavar="RUN")
-@click.option("--again", is_flag=True, help="Repeat a step that was started and not ended.")
-@_permissions
+@click.option("--again", is_flag=True, help="Repeat a step that was started but did not end.")
+@run_options
 @owner_option
 @click.pass_context
 def resume(ctx: click.Context, /, run: str, agent: str | None, **options: Any) -> None:
-    """Go on with a run where it stopped.
+    """Resume a run where it stopped.
 
-    What is done is not repeated, and a failed step is tried again. A step that was started and not ended may have had
-    its effect: it is repeated if the workflow says that it is idempotent, or with --again. Exit codes are those of run.
+    Finished steps are not repeated; a failed step is tried again. A step that was started but did not end may have had
+    its effect: it is repeated only if the workflow marks it as idempotent, or with --again. Exit codes are as for run.
     """
     cli = ctx.ensure_object(Invocation)
     with cli.brain() as brain:
         owner = _owner(cli, brain, agent, run)
         engine = _engine(cli, brain, owner, options.pop("module"))
-        with _heard(cli):
+        with _warnings_as_notices(cli):
             result = engine.resume(run, **options)
-    _finish(ctx, cli, result)
+    _print_and_exit(ctx, cli, result)
 
 
 @command.command("status")
@@ -117,7 +119,7 @@ def resume(ctx: click.Context, /, run: str, agent: str | None, **options: Any) -
 @owner_option
 @click.pass_obj
 def status(cli: Invocation, run: str, agent: str | None) -> None:
-    """Show how far a run has come: its steps, and what the memory knows about those that failed."""
+    """Show the steps of a run, and known solutions for those that failed."""
     with cli.brain() as brain:
         result = _engine(cli, brain, _owner(cli, brain, agent, run)).status(run)
     if cli.json:
@@ -138,7 +140,7 @@ def status(cli: Invocation, run: str, agent: str | None) -> None:
 @reader_option
 @click.pass_obj
 def list_(cli: Invocation, workflow: str, limit: int, agent: str | None) -> None:
-    """List the runs, the newest first."""
+    """List the runs, newest first."""
     with cli.brain() as brain:
         found = [
             (reader.name, run)
@@ -146,48 +148,41 @@ def list_(cli: Invocation, workflow: str, limit: int, agent: str | None) -> None
             for run in _engine(cli, brain, reader).runs(limit=min(limit, 1000), workflow=workflow)
         ]
     found = sorted(found, key=lambda each: each[1].started_at, reverse=True)[:limit]
-    if cli.json:
-        print_json([{"agent": name, **run.model_dump(mode="json")} for name, run in found])
-    elif not found:
-        click.echo("No runs yet.")
-    else:
-        rows = [
-            [
-                one_line(run.run),
-                run.workflow,
-                run.status,
-                f"{run.done} of {run.steps}",
-                format_time(run.started_at),
-                one_line(name),
-                preview(run.reason),
-            ]
-            for name, run in found
-        ]
-        print_table(["RUN", "WORKFLOW", "STATUS", "DONE", "STARTED", "AGENT", "WHY"], rows)
+
+    def row(pair: tuple[str, RunSummary]) -> list[str]:
+        name, run = pair
+        done, started = f"{run.done} of {run.steps}", format_time(run.started_at)
+        return [one_line(run.run), run.workflow, run.status, done, started, one_line(name), preview(run.reason)]
+
+    headings = ["RUN", "WORKFLOW", "STATUS", "DONE", "STARTED", "AGENT", "WHY"]
+    print_list(cli, found, headings, row, "No runs yet.", with_agent)
 
 
 @command.command("validate")
 @click.argument("file", type=FILE)
 @click.pass_obj
 def validate(cli: Invocation, file: Path) -> None:
-    """Check a workflow without carrying anything out, and show its steps in their order."""
-    from engram.agents.workflows.definition import needed, ordered, read
+    """Validate a workflow without running it, and show its steps in order."""
+    from engram.agents.workflows.definition import execution_order, read, required_steps
 
     workflow = read(file)
-    stages = ordered(workflow)
+    stages = execution_order(workflow)
     if cli.json:
-        shown = [
-            {"stage": stage.name, "steps": [{"name": step.name, "needs": sorted(needed(step))} for step in steps]}
+        described = [
+            {
+                "stage": stage.name,
+                "steps": [{"name": step.name, "needs": sorted(required_steps(step))} for step in steps],
+            }
             for stage, steps in stages
         ]
-        print_json({"workflow": workflow.name, "parameters": workflow.parameters, "stages": shown})
+        print_json({"workflow": workflow.name, "parameters": workflow.parameters, "stages": described})
         return
     counts = f"{plural(len(stages), 'stage')}, {plural(len(workflow.steps), 'step')}"
-    click.echo(f"{workflow.name} can be carried out: {counts}")
+    click.echo(f"{workflow.name} is valid: {counts}")
     for stage, steps in stages:
         click.echo(f"{stage.name}")
         for step in steps:
-            after = f" (after {', '.join(sorted(needed(step)))})" if needed(step) else ""
+            after = f" (after {', '.join(sorted(required_steps(step)))})" if required_steps(step) else ""
             click.echo(f"  {step.name}{after}")
 
 
@@ -199,19 +194,19 @@ def _engine(cli: Invocation, brain: Engram, agent: AgentHandle, module: str | No
             detail = _detail(step)
             click.echo(f"{step.status:<8} {step.name}" + (f": {preview(detail)}" if detail else ""))
 
-    steps = {} if module is None else _functions(module)
+    steps = {} if module is None else _load_functions(module)
     return WorkflowEngine(agent, brain.store, brain.redactor, brain.sources, steps=steps, watch=watch)
 
 
 @contextmanager
-def _heard(cli: Invocation) -> Iterator[None]:
-    """Say warnings as all notices are said, so that whoever reads JSON can read these, too."""
+def _warnings_as_notices(cli: Invocation) -> Iterator[None]:
+    """Print log warnings as notices, which are JSON with --json."""
 
-    class Noticed(logging.Handler):
+    class NoticeHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             cli.notice(record.getMessage())
 
-    log, handler = logging.getLogger("engram"), Noticed(logging.WARNING)
+    log, handler = logging.getLogger("engram"), NoticeHandler(logging.WARNING)
     log.addHandler(handler)
     try:
         yield
@@ -220,29 +215,24 @@ def _heard(cli: Invocation) -> Iterator[None]:
 
 
 def _owner(cli: Invocation, brain: Engram, agent: str | None, run: str) -> AgentHandle:
-    """Whose run it is. Raises `NotFound`, or `InvalidInput` if several have one of that name."""
-    having = []
+    """Return the only agent that has a run of this name. Raises `NotFound` and `InvalidInput`."""
+    found = []
     for reader in cli.readers(brain, agent):
         try:
             _engine(cli, brain, reader).status(run)
         except NotFound:
             continue
-        having.append(reader)
-    if len(having) > 1:
-        names = ", ".join(owner.name for owner in having)
-        raise InvalidInput(f"{run} is a run of {names}; say whose is meant with --agent")
-    if not having:
-        raise NotFound(f"there is no run {run!a}; `engram workflow list` shows what there is")
-    return having[0]
+        found.append((reader.name, reader))
+    return only_owner(found, f"run {run!a}", "workflow list")
 
 
-def _functions(name: str) -> dict[str, Callable[..., Any]]:
-    """The public functions of a module that the user named, by name."""
+def _load_functions(name: str) -> dict[str, Callable[..., Any]]:
+    """Return the public functions of a module that the user named."""
     try:
         module = _from_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001 - a module of the user's may raise anything
-        said = f"{name} cannot be imported: {type(error).__name__}: {error}."
-        raise click.BadParameter(said, param_hint="--steps") from None
+    except Exception as error:  # noqa: BLE001 - the user's module may raise anything
+        message = f"{name} cannot be imported: {type(error).__name__}: {error}."
+        raise click.BadParameter(message, param_hint="--steps") from None
     found = inspect.getmembers(module, callable)
     return {
         own: function
@@ -252,22 +242,20 @@ def _functions(name: str) -> dict[str, Callable[..., Any]]:
 
 
 def _from_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(STEPS, path)
+    spec = importlib.util.spec_from_file_location(STEPS_MODULE, path)
     if spec is None or spec.loader is None:
         raise ImportError("it is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[STEPS] = module  # where dataclasses look for the names of their module
+    sys.modules[STEPS_MODULE] = module  # dataclasses look up the names of their module there
     spec.loader.exec_module(module)
     return module
 
 
 def _parameters(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
-    """What was set: text where the workflow has text or nothing, else JSON."""
+    """Parse parameters: text where the default is text or missing, else JSON."""
     found = dict[str, Any]()
     for pair in given:
-        name, separator, text = pair.partition("=")
-        if not separator:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE.", param_hint="--set")
+        name, text = split_pair(pair, "--set")
         found[name] = text if isinstance(workflow.parameters.get(name), str | None) else _json(name, text)
     return found
 
@@ -279,12 +267,12 @@ def _json(name: str, text: str) -> Any:
         raise click.BadParameter(f"{name} must be JSON, as in the workflow.", param_hint="--set") from None
 
 
-def _finish(ctx: click.Context, cli: Invocation, result: ExecutionResult) -> None:
+def _print_and_exit(ctx: click.Context, cli: Invocation, result: ExecutionResult) -> None:
     if cli.json:
         print_json(result.model_dump(mode="json"))
     else:
         _print_end(result)
-    ctx.exit(EXITS[result.status])
+    ctx.exit(EXIT_CODES[result.status])
 
 
 def _print_end(result: ExecutionResult) -> None:
@@ -297,16 +285,16 @@ def _print_end(result: ExecutionResult) -> None:
             click.echo(f"  • Known solution for {step.name}: {preview(solution.text)} ({helped})")
     click.echo(f"{result.status.capitalize()}: {preview(result.reason)}")
     if result.status != "done":
-        again = " --again" if result.status == "interrupted" and "not ended" in result.reason else ""
-        anyway = ", with --ignore-blocks if it is to go on in spite of that" if result.status == "blocked" else ""
-        click.echo(f"To go on: engram workflow resume {one_line(result.run)}{again}{anyway}")
+        flag = " --again" if result.status == "interrupted" and "not ended" in result.reason else ""
+        anyway = ", with --ignore-blocks to continue in spite of that" if result.status == "blocked" else ""
+        click.echo(f"To continue: engram workflow resume {one_line(result.run)}{flag}{anyway}")
 
 
 def _detail(step: StepResult) -> str:
     if step.status == "failed":
-        from engram.agents.workflows.steps import gist
+        from engram.agents.workflows.steps import error_summary
 
-        return gist(step.error)
+        return error_summary(step.error)
     chosen = step.output.get("how")
     return step.reason or (f"{step.output.get('action')} ({chosen})" if chosen else "")
 

@@ -1,4 +1,4 @@
-"""`engram workspace`: snapshots of folders."""
+"""`engram workspace`: take, compare, restore, verify and delete snapshots of folders."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from typing import TYPE_CHECKING
 import click
 
 from engram.cli.formatting import format_size, format_time, one_line, plural
-from engram.cli.invocation import Invocation
-from engram.cli.options import CommandGroup, F, agent_option, owner_option, reader_option
-from engram.cli.render import print_json, print_table, to_json
-from engram.errors import InvalidInput, NotFound
+from engram.cli.invocation import Invocation, only_owner
+from engram.cli.options import CommandGroup, F, agent_option, owner_option, reader_option, yes_option
+from engram.cli.render import print_json, print_list, print_table, to_json
+from engram.errors import InvalidInput
 
 if TYPE_CHECKING:
     from engram.agents.workspaces.snapshots import Workspaces
     from engram.engine import Engram
-    from engram.model.workspace import Change, PruneReport, Skipped
+    from engram.model.workspace import Change, PruneReport, Skipped, Snapshot
 
 CONFLICT = 5
-SHORT = 12
-"""How much of an id is shown."""
+ID_LENGTH = 12
+"""Characters of a snapshot id that are printed."""
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "mode": "m", "renamed": ">"}
 
 
 def objects_option(command: F) -> F:
-    """`--objects`, for all commands."""
+    """Add `--objects`."""
     return click.option(
         "--objects",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="FOLDER",
-        help="Where the contents of files are kept. Default: the setting `objects`, or beside the database file.",
+        help="The folder that stores file contents. Default: the setting `objects`, or beside the database file.",
     )(command)
 
 
 @click.group("workspace", cls=CommandGroup)
 def command() -> None:
-    """Keep folders as they are, and bring them back.
+    """Take snapshots of folders, and restore them.
 
-    A snapshot keeps each content once, and costs almost nothing if little has changed.
+    File contents are stored once each, so a snapshot takes little space if little has changed.
     """
 
 
 @command.command("create")
 @click.argument("name")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--ignore", multiple=True, metavar="PATTERN", help="Leave this out, such as '*.pyc'; may be repeated.")
-@click.option("--keep-secrets", is_flag=True, help="Also keep text files that hold a secret.")
+@click.option("--ignore", multiple=True, metavar="PATTERN", help="Exclude this, such as '*.pyc'; may be repeated.")
+@click.option("--keep-secrets", is_flag=True, help="Also store text files that contain a secret.")
 @agent_option
 @objects_option
 @click.pass_obj
@@ -72,19 +72,19 @@ def create(
 
 @command.command("snapshot")
 @click.argument("name")
-@click.option("--label", default="", metavar="TEXT", help="What it is called.")
+@click.option("--label", default="", metavar="TEXT", help="A label for the snapshot.")
 @owner_option
 @objects_option
 @click.pass_obj
 def snapshot(cli: Invocation, name: str, label: str, agent: str | None, objects: Path | None) -> None:
-    """Keep all files of a workspace as they are now."""
+    """Take a snapshot of all files of a workspace."""
     with cli.brain() as brain:
         taken = _owner(cli, brain, name, agent, objects).snapshot(name, label=label)
     if cli.json:
         print_json(taken.model_dump(mode="json"))
         return
-    said = "Snapshot" if taken.fresh else "Nothing has changed since snapshot"
-    click.echo(f"{said} {taken.id[:SHORT]}: {plural(taken.files, 'file')}, {format_size(taken.size)}")
+    title = "Snapshot" if taken.fresh else "Nothing has changed since snapshot"
+    click.echo(f"{title} {taken.id[:ID_LENGTH]}: {plural(taken.files, 'file')}, {format_size(taken.size)}")
     click.echo(f"  Read {format_size(taken.read)}, stored {format_size(taken.stored)}")
     _print_skipped("Left out", taken.skipped)
 
@@ -97,9 +97,9 @@ def snapshot(cli: Invocation, name: str, label: str, agent: str | None, objects:
 @objects_option
 @click.pass_obj
 def diff(cli: Invocation, name: str, before: str, after: str | None, agent: str | None, objects: Path | None) -> None:
-    """Show what changed from a snapshot to another one, or to the folder as it is now.
+    """Show the changes from a snapshot to another one, or to the folder as it is now.
 
-    A snapshot is named by the beginning of its id, or `latest`.
+    A snapshot is given by the beginning of its id, or `latest`.
     """
     with cli.brain() as brain:
         found = _owner(cli, brain, name, agent, objects).diff(name, before, after)
@@ -107,7 +107,7 @@ def diff(cli: Invocation, name: str, before: str, after: str | None, agent: str 
         print_json(found.model_dump(mode="json"))
         return
     for change in found.changes:
-        click.echo(_line(change))
+        click.echo(_format_change(change))
     if not found.changes:
         click.echo("Nothing has changed.")
     _print_skipped("Left out", found.skipped)
@@ -118,7 +118,7 @@ def diff(cli: Invocation, name: str, before: str, after: str | None, agent: str 
 @click.argument("snapshot", default="latest")
 @click.argument("paths", nargs=-1)
 @click.option("--into", type=click.Path(path_type=Path), metavar="FOLDER", help="Restore to another folder.")
-@click.option("--force", is_flag=True, help="Replace files with changes that no snapshot holds, too.")
+@click.option("--force", is_flag=True, help="Also replace files with changes that are in no snapshot.")
 @owner_option
 @objects_option
 @click.pass_context
@@ -132,10 +132,10 @@ def restore(
     agent: str | None,
     objects: Path | None,
 ) -> None:
-    """Bring files back as they were in a snapshot: all, or those at or below the given paths.
+    """Restore files from a snapshot: all, or those at or below the given paths.
 
-    Nothing is removed. Files with changes that no snapshot holds are kept; then it exits with 5. If something could
-    not be written, it exits with 1.
+    No file is deleted. Files with changes that are in no snapshot are kept, and the exit code is then 5. If a file
+    could not be written, it is 1.
     """
     cli = ctx.ensure_object(Invocation)
     with cli.brain() as brain:
@@ -145,7 +145,7 @@ def restore(
         print_json(done.model_dump(mode="json"))
     else:
         click.echo(
-            f"Restored {plural(len(done.written), 'file')} of {done.snapshot[:SHORT]} to {one_line(done.folder)}"
+            f"Restored {plural(len(done.written), 'file')} of {done.snapshot[:ID_LENGTH]} to {one_line(done.folder)}"
         )
         click.echo(f"  Unchanged: {done.unchanged:,}")
         _print_skipped("Kept", done.kept)
@@ -178,12 +178,12 @@ def list_(cli: Invocation, name: str | None, agent: str | None, objects: Path | 
 
 @command.command("verify")
 @click.argument("name", required=False)
-@click.option("--repair", is_flag=True, help="Set aside what is damaged, so that the next snapshot stores it anew.")
+@click.option("--repair", is_flag=True, help="Move damaged contents away, so that the next snapshot stores them again.")
 @reader_option
 @objects_option
 @click.pass_context
 def verify(ctx: click.Context, name: str | None, repair: bool, agent: str | None, objects: Path | None) -> None:
-    """Read everything that the snapshots hold again, and compare it with its hashes.
+    """Verify the hashes of all contents of the snapshots.
 
     It exits with 1 if something is missing or damaged.
     """
@@ -197,28 +197,28 @@ def verify(ctx: click.Context, name: str | None, repair: bool, agent: str | None
         checked = (
             f"{plural(sum(one.objects for one in found), 'content')}, {format_size(sum(one.size for one in found))}"
         )
-        click.echo(f"Read {checked}: {plural(len(problems), 'problem') if problems else 'all is well'}")
+        click.echo(f"Read {checked}: {plural(len(problems), 'problem') if problems else 'all contents are intact'}")
         _print_skipped("Wrong", problems)
         if problems:
-            anew = "what is damaged was set aside; the next snapshot stores it anew, if the folder still has it"
-            click.echo(f"  Repaired: {anew}" if repair else "  To set aside what is damaged: --repair")
+            repaired = "damaged contents were moved away; the next snapshot stores them again if the folder has them"
+            click.echo(f"  Repaired: {repaired}" if repair else "  To move damaged contents away: --repair")
     if problems:
         ctx.exit(1)
 
 
 @command.command("prune")
 @click.argument("name", required=False)
-@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Forget all but the newest N snapshots.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Delete all but the newest N snapshots.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
 @reader_option
 @objects_option
 @click.pass_obj
 def prune(
     cli: Invocation, name: str | None, keep: int | None, dry_run: bool, agent: str | None, objects: Path | None
 ) -> None:
-    """Forget old snapshots of a workspace, or of all, and delete what no snapshot needs.
+    """Delete old snapshots of a workspace, or of all, and contents that no snapshot needs.
 
-    Without --keep no snapshot is forgotten. What a snapshot of any agent needs stays.
+    Without --keep no snapshot is deleted. Contents that a snapshot of any agent needs stay.
     """
     from engram.agents.workspaces.snapshots import prune as pruned
 
@@ -229,13 +229,13 @@ def prune(
 
 @command.command("forget")
 @click.argument("name")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; without a terminal nothing is asked anyway.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
+@yes_option
 @owner_option
 @objects_option
 @click.pass_obj
 def forget(cli: Invocation, name: str, dry_run: bool, yes: bool, agent: str | None, objects: Path | None) -> None:
-    """Forget a workspace, its snapshots, and what only they needed; the folder itself is left alone."""
+    """Delete a workspace, its snapshots, and contents that only they needed; the folder itself is not changed."""
     with cli.brain() as brain:
         own = _owner(cli, brain, name, agent, objects)
         if not (yes or dry_run) and sys.stdin.isatty():
@@ -244,18 +244,18 @@ def forget(cli: Invocation, name: str, dry_run: bool, yes: bool, agent: str | No
     _print_pruned(cli, done, f"{'Would forget' if dry_run else 'Forgot'} {name} with")
 
 
-def _print_pruned(cli: Invocation, done: PruneReport, said: str) -> None:
+def _print_pruned(cli: Invocation, done: PruneReport, verb: str) -> None:
     if cli.json:
         print_json(done.model_dump(mode="json"))
         return
     for one in done.snapshots:
-        click.echo(f"  {one.workspace} {one.id[:SHORT]} {format_time(one.at)} {one_line(one.label) or '-'}")
+        click.echo(f"  {one.workspace} {one.id[:ID_LENGTH]} {format_time(one.at)} {one_line(one.label) or '-'}")
     contents = f"{plural(done.objects, 'content')}, {format_size(done.size)}"
-    click.echo(f"{said} {plural(len(done.snapshots), 'snapshot')} and {contents}")
+    click.echo(f"{verb} {plural(len(done.snapshots), 'snapshot')} and {contents}")
 
 
 def _workspaces(cli: Invocation, brain: Engram, agent: str, objects: Path | None) -> Workspaces:
-    """The workspaces of an agent. Raises `InvalidInput` if nobody says where the objects are."""
+    """Return the workspaces of an agent. Raises `InvalidInput` if the folder of file contents is not known."""
     from engram.agents.workspaces.objects import Objects
     from engram.agents.workspaces.snapshots import Workspaces
     from engram.ports import Scope
@@ -264,48 +264,37 @@ def _workspaces(cli: Invocation, brain: Engram, agent: str, objects: Path | None
     kept = folder or brain.objects
     if kept is None:
         raise InvalidInput(
-            "this database has no folder beside it; say where the files are kept with --objects, or with the setting"
+            "this database is not a file: give the folder for file contents with --objects, or with the setting"
             " `objects` (ENGRAM_OBJECTS)"
         )
     return Workspaces(brain.store, Scope(agent), brain.redactor, brain.sources, kept)
 
 
 def _owner(cli: Invocation, brain: Engram, name: str, agent: str | None, objects: Path | None) -> Workspaces:
-    """The workspaces of whoever has this one. Raises `NotFound`, or `InvalidInput` if several have it."""
+    """Return the workspaces of the only agent that has this one. Raises `NotFound` and `InvalidInput`."""
     owners = [(one.name, _workspaces(cli, brain, one.name, objects)) for one in cli.readers(brain, agent)]
-    having = [(who, own) for who, own in owners if any(one.name == name for one in own.list())]
-    if not having:
-        raise NotFound(f"there is no workspace {name}; `engram workspace list` shows what there is")
-    if len(having) > 1:
-        names = ", ".join(who for who, _ in having)
-        raise InvalidInput(f"{names} have a workspace {name}; say whose is meant with --agent")
-    return having[0][1]
+    found = [(agent, own) for agent, own in owners if any(one.name == name for one in own.list())]
+    return only_owner(found, f"workspace {name}", "workspace list")
 
 
 def _owners(
     cli: Invocation, brain: Engram, name: str | None, agent: str | None, objects: Path | None
 ) -> list[Workspaces]:
-    """The workspaces of whoever has this one, or without a name of all who are looked at."""
+    """Return the workspaces of the agent that has this one; without a name, those of all selected agents."""
     if name is not None:
         return [_owner(cli, brain, name, agent, objects)]
     return [_workspaces(cli, brain, one.name, objects) for one in cli.readers(brain, agent)]
 
 
 def _print_snapshots(cli: Invocation, own: Workspaces, name: str) -> None:
-    found = own.snapshots(name)
-    if cli.json:
-        print_json(to_json(found))
-    elif not found:
-        click.echo("No snapshots yet.")
-    else:
-        rows = [
-            [one.id[:SHORT], format_time(one.at), f"{one.files:,}", format_size(one.size), one_line(one.label) or "-"]
-            for one in found
-        ]
-        print_table(["SNAPSHOT", "TAKEN", "FILES", "SIZE", "LABEL"], rows)
+    def row(one: Snapshot) -> list[str]:
+        size = [f"{one.files:,}", format_size(one.size)]
+        return [one.id[:ID_LENGTH], format_time(one.at), *size, one_line(one.label) or "-"]
+
+    print_list(cli, own.snapshots(name), ["SNAPSHOT", "TAKEN", "FILES", "SIZE", "LABEL"], row, "No snapshots yet.")
 
 
-def _line(change: Change) -> str:
+def _format_change(change: Change) -> str:
     path = one_line(change.path)
     if change.kind == "renamed" and change.before is not None:
         path = f"{one_line(change.before.path)} -> {path}"
@@ -314,6 +303,6 @@ def _line(change: Change) -> str:
     return f"{_SIGNS[change.kind]} {path}"
 
 
-def _print_skipped(said: str, skipped: list[Skipped] | tuple[Skipped, ...]) -> None:
+def _print_skipped(reason: str, skipped: list[Skipped] | tuple[Skipped, ...]) -> None:
     for one in skipped:
-        click.echo(f"  {said}: {one_line(one.path)}: {one_line(one.reason)}")
+        click.echo(f"  {reason}: {one_line(one.path)}: {one_line(one.reason)}")

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from engram import errors
 from engram.api.operations import OPERATIONS, AuditEntries, Operation
 from engram.api.paging import MOST, USUAL
+from engram.api.requests import ExportQuery
 from engram.errors import EngramError, InvalidInput, NotFound
 from engram.model import Draft, Hit, Recall, Receipt, describe_error
 from engram.model.wire import ContextText, NewMemories, NewMemory, Noted, Page, Recalled, Receipts
@@ -239,6 +240,11 @@ def draft(item: Item, fields: Mapping[str, Any]) -> NewMemory:
     tags = [several(each["tags"]) for each in (given, fields) if "tags" in each]
     values = {**given, **fields, **({"tags": tuple(chain.from_iterable(tags))} if tags else {})}
     return build(NewMemory, {name: value for name, value in values.items() if value is not None})
+
+
+def export_query(domains: Any, tags: Any, form: Any) -> ExportQuery:
+    """Build the request for a knowledge file."""
+    return build(ExportQuery, {"domains": several(domains), "tags": several(tags), "form": form})
 
 
 def build(model: type[M], fields: Mapping[str, Any]) -> M:

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -22,7 +21,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from engram.api.operations import Operation
 from engram.api.requests import EventQuery, ExportQuery, ImportOptions
-from engram.client.calls import ERRORS, Item, Request, build, draft, several
+from engram.client.calls import ERRORS, Item, Request, build, draft, export_query
 from engram.client.methods import AsyncMethods, Methods, deprecated
 from engram.client.sending import Failed, Prepared, Transport, check_key, check_text, new_key
 from engram.errors import EngramError, InvalidInput, StoreAway, TooMany, Unsupported
@@ -63,7 +62,7 @@ _BY_STATUS: dict[grpc.StatusCode, type[EngramError]] = {
 def message_of(request: BaseModel, kind: type[Message]) -> Any:
     """Write a request as a message. Raises `InvalidInput` for text that cannot be sent."""
     try:
-        return convert.written(request, kind)
+        return convert.to_message(request, kind)
     except UnicodeEncodeError as error:
         flaw = f"half of a surrogate pair at position {error.start}"
         raise InvalidInput(f"a text has {flaw}, and cannot be sent; decode it properly first") from None
@@ -72,7 +71,7 @@ def message_of(request: BaseModel, kind: type[Message]) -> Any:
 def value(message: Message, kind: type[M]) -> M:
     """Read an answer. Raises `StoreAway` if it is not understood."""
     try:
-        return TypeAdapter(kind).validate_python(convert.read(message))
+        return TypeAdapter(kind).validate_python(convert.from_message(message))
     except (ValidationError, InvalidInput):
         raise StoreAway("the answer is not what this client understands; are both of one version?") from None
 
@@ -168,18 +167,12 @@ class _Grpc(Transport):
             yield message
 
     @staticmethod
-    def _export_query(domains: Any, tags: Any, form: Any) -> Any:
-        query = build(ExportQuery, {"domains": several(domains), "tags": several(tags), "form": form})
-        return message_of(query, messages.ExportQuery)
-
-    @staticmethod
     def _event_query(after: int | None, seconds: float | None) -> Any:
         return message_of(build(EventQuery, {"after": after, "seconds": seconds}), messages.EventQuery)
 
     @staticmethod
-    def _import_parts(file: bytes | Path, format: str | None, dry_run: bool, large: bool) -> Iterator[Any]:
+    def _import_parts(file: bytes | Path, options: ImportOptions) -> Iterator[Any]:
         """The messages that import a file. Raises `InvalidInput` if it cannot be read, before anything is sent."""
-        options = build(ImportOptions, {"format": format, "dry_run": dry_run, "large": large})
         head = messages.ImportPart(options=message_of(options, messages.ImportOptions))
         return chain([head], (messages.ImportPart(data=data) for data in _chunks(file)))
 
@@ -222,6 +215,7 @@ class PartialFile:
         return value(self._report, ExportReport).model_copy(update={"file": str(self._to)})
 
     def close(self) -> None:
+        """Close the connections; calling it twice is harmless."""
         """Remove an incomplete file."""
         self._file.close()
         self._part.unlink(missing_ok=True)
@@ -283,15 +277,8 @@ class Client(_Grpc, Methods):
         if wrong:
             raise wrong[0]
 
-    def export_knowledge(
-        self,
-        *,
-        domains: str | Iterable[str] = (),
-        tags: str | Iterable[str] = (),
-        form: Literal["json", "jsonl"] = "json",
-    ) -> bytes:
-        """Export what the agent knows, or a part of it by domains and tags, as a file for importing elsewhere."""
-        return _joined([*self._stream("ExportKnowledge", self._export_query(domains, tags, form))])
+    def _export(self, query: ExportQuery) -> bytes:
+        return _joined([*self._stream("ExportKnowledge", message_of(query, messages.ExportQuery))])
 
     def export_file(
         self,
@@ -302,7 +289,7 @@ class Client(_Grpc, Methods):
         form: Literal["json", "jsonl"] = "json",
     ) -> ExportReport:
         """Export what the agent knows to a file here; an incomplete file is removed."""
-        query, file = self._export_query(domains, tags, form), PartialFile(to)
+        query, file = message_of(export_query(domains, tags, form), messages.ExportQuery), PartialFile(to)
         try:
             for part in self._stream("ExportKnowledge", query):
                 file.write(part)
@@ -310,14 +297,8 @@ class Client(_Grpc, Methods):
         finally:
             file.close()
 
-    def import_knowledge(
-        self, file: bytes | Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
-    ) -> ImportReport:
-        """Import a file that Engram or another program wrote; again changes nothing.
-
-        `large` is for a file with very many records, which may take long.
-        """
-        parts = self._import_parts(file, format, dry_run, large)
+    def _import(self, file: bytes | Path, options: ImportOptions) -> ImportReport:
+        parts = self._import_parts(file, options)
         try:
             return value(self._stub.ImportKnowledge(parts, metadata=self._metadata), ImportReport)
         except grpc.RpcError as error:
@@ -329,16 +310,8 @@ class Client(_Grpc, Methods):
             yield value(event, LiveEvent)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections; calling it twice is harmless."""
         self._channel.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class AsyncClient(_Grpc, AsyncMethods):
@@ -395,16 +368,9 @@ class AsyncClient(_Grpc, AsyncMethods):
         if wrong:
             raise wrong[0]
 
-    async def export_knowledge(
-        self,
-        *,
-        domains: str | Iterable[str] = (),
-        tags: str | Iterable[str] = (),
-        form: Literal["json", "jsonl"] = "json",
-    ) -> bytes:
-        """Export what the agent knows, or a part of it by domains and tags, as a file for importing elsewhere."""
-        query = self._export_query(domains, tags, form)
-        return _joined([part async for part in self._stream("ExportKnowledge", query)])
+    async def _export(self, query: ExportQuery) -> bytes:
+        sent = message_of(query, messages.ExportQuery)
+        return _joined([part async for part in self._stream("ExportKnowledge", sent)])
 
     async def export_file(
         self,
@@ -415,7 +381,8 @@ class AsyncClient(_Grpc, AsyncMethods):
         form: Literal["json", "jsonl"] = "json",
     ) -> ExportReport:
         """Export what the agent knows to a file here; an incomplete file is removed."""
-        query, file = self._export_query(domains, tags, form), await asyncio.to_thread(PartialFile, to)
+        query = message_of(export_query(domains, tags, form), messages.ExportQuery)
+        file = await asyncio.to_thread(PartialFile, to)
         try:
             async for part in self._stream("ExportKnowledge", query):
                 await asyncio.to_thread(file.write, part)
@@ -423,14 +390,8 @@ class AsyncClient(_Grpc, AsyncMethods):
         finally:
             await asyncio.to_thread(file.close)
 
-    async def import_knowledge(
-        self, file: bytes | Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
-    ) -> ImportReport:
-        """Import a file that Engram or another program wrote; again changes nothing.
-
-        `large` is for a file with very many records, which may take long.
-        """
-        waiting = self._import_parts(file, format, dry_run, large)
+    async def _import(self, file: bytes | Path, options: ImportOptions) -> ImportReport:
+        waiting = self._import_parts(file, options)
 
         async def parts() -> AsyncIterator[Any]:
             while (part := await asyncio.to_thread(next, waiting, None)) is not None:
@@ -447,16 +408,8 @@ class AsyncClient(_Grpc, AsyncMethods):
             yield value(event, LiveEvent)
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connections; calling it twice is harmless."""
         await self._channel.close()
-
-    async def __aenter__(self) -> AsyncClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 def _joined(parts: list[Any]) -> bytes:

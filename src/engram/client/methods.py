@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engram.client.calls import METHODS, Method, remember, remember_batch
+from engram.api.requests import ImportOptions
+from engram.client.calls import METHODS, Method, build, export_query, remember, remember_batch
 from engram.client.sending import AsyncSender, Sender
 from engram.model import Draft
 
@@ -20,6 +21,17 @@ class Methods(Sender):
             return self._send(remember(text, fields))
         return self._send(remember_batch(text, fields)) if text else []
 
+    def export_knowledge(self, *, domains: Any = (), tags: Any = (), form: Any = "json") -> Any:
+        """Export what the agent knows, or a part of it by domains and tags, as a file for importing elsewhere."""
+        return self._export(export_query(domains, tags, form))
+
+    def import_knowledge(self, file: Any, *, format: Any = None, dry_run: Any = False, large: Any = False) -> Any:
+        """Import a file that Engram or another program wrote; again changes nothing.
+
+        `large` is for a file with very many records, which may take long.
+        """
+        return self._import(file, build(ImportOptions, {"format": format, "dry_run": dry_run, "large": large}))
+
 
 class AsyncMethods(AsyncSender):
     """The methods of the library, with `await`."""
@@ -29,6 +41,17 @@ class AsyncMethods(AsyncSender):
         if isinstance(text, str | Draft | Mapping):
             return await self._send(remember(text, fields))
         return await self._send(remember_batch(text, fields)) if text else []
+
+    async def export_knowledge(self, *, domains: Any = (), tags: Any = (), form: Any = "json") -> Any:
+        """Export what the agent knows, or a part of it by domains and tags, as a file for importing elsewhere."""
+        return await self._export(export_query(domains, tags, form))
+
+    async def import_knowledge(self, file: Any, *, format: Any = None, dry_run: Any = False, large: Any = False) -> Any:
+        """Import a file that Engram or another program wrote; again changes nothing.
+
+        `large` is for a file with very many records, which may take long.
+        """
+        return await self._import(file, build(ImportOptions, {"format": format, "dry_run": dry_run, "large": large}))
 
 
 def _waiting(described: Method) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, overload
 
 from pydantic import JsonValue
@@ -28,6 +29,21 @@ class Methods(Sender):
     def remember(self, text: str | Draft | Mapping[str, Any], **fields: Any) -> Receipt: ...
     @overload
     def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> builtins.list[Receipt]: ...
+    def export_knowledge(
+        self,
+        *,
+        domains: str | Iterable[str] = (),
+        tags: str | Iterable[str] = (),
+        form: Literal["json", "jsonl"] = "json",
+    ) -> bytes: ...
+    def import_knowledge(
+        self,
+        file: bytes | Path,
+        *,
+        format: str | None = None,
+        dry_run: bool = False,
+        large: bool = False,
+    ) -> ImportReport: ...
     def get(self, id: str) -> Memory | None: ...
     def list(
         self,
@@ -345,6 +361,21 @@ class AsyncMethods(AsyncSender):
     async def remember(
         self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any
     ) -> builtins.list[Receipt]: ...
+    async def export_knowledge(
+        self,
+        *,
+        domains: str | Iterable[str] = (),
+        tags: str | Iterable[str] = (),
+        form: Literal["json", "jsonl"] = "json",
+    ) -> bytes: ...
+    async def import_knowledge(
+        self,
+        file: bytes | Path,
+        *,
+        format: str | None = None,
+        dry_run: bool = False,
+        large: bool = False,
+    ) -> ImportReport: ...
     async def get(self, id: str) -> Memory | None: ...
     async def list(
         self,

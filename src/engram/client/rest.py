@@ -8,8 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -17,7 +16,7 @@ from pydantic_core import PydanticSerializationError
 
 from engram.api.operations import Operation
 from engram.api.requests import ExportQuery, ImportOptions
-from engram.client.calls import ERRORS, Request, build, several
+from engram.client.calls import ERRORS, Request
 from engram.client.methods import AsyncMethods, Methods
 from engram.client.sending import Failed, Prepared, Transport, check_key, check_text, new_key
 from engram.errors import EngramError, InvalidInput, MissingExtra, NotAllowed, NotFound, StoreAway, TooMany
@@ -192,13 +191,13 @@ class _Http(Transport):
     def _status(self, path: str, *answers: int) -> Prepared[bool]:
         return self._get(path, lambda content: read(Health, content).status == "ok", *answers)
 
-    def _export(self, domains: Any, tags: Any, form: Any) -> Prepared[bytes]:
-        query = build(ExportQuery, {"domains": several(domains), "tags": several(tags), "form": form})
+    @staticmethod
+    def _exporting(query: ExportQuery) -> Prepared[bytes]:
         params = [("domain", each) for each in query.domains] + [("tag", each) for each in query.tags]
         return Prepared(HttpRequest("GET", "/v1/knowledge", [*params, ("form", query.form)]), True, bytes, _raise)
 
-    def _import(self, file: bytes, format: str | None, dry_run: bool, large: bool) -> Prepared[ImportReport]:
-        options = build(ImportOptions, {"format": format, "dry_run": dry_run, "large": large})
+    @staticmethod
+    def _importing(file: bytes, options: ImportOptions) -> Prepared[ImportReport]:
         params = [(name, text) for name, value in options for text in _texts(value)]
         sent = HttpRequest("POST", "/v1/knowledge", params, file=file)
         return Prepared(sent, True, lambda content: read(ImportReport, content), _raise)
@@ -245,24 +244,11 @@ class Client(_Http, Methods):
         except self._httpx.TransportError as error:
             return Failed(_away(error), unknown=True)
 
-    def export_knowledge(
-        self,
-        *,
-        domains: str | Iterable[str] = (),
-        tags: str | Iterable[str] = (),
-        form: Literal["json", "jsonl"] = "json",
-    ) -> bytes:
-        """Export what the agent knows, or a part of it by domains and tags, as a file for importing elsewhere."""
-        return self._repeat(self._export(domains, tags, form))
+    def _export(self, query: ExportQuery) -> bytes:
+        return self._repeat(self._exporting(query))
 
-    def import_knowledge(
-        self, file: bytes | Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
-    ) -> ImportReport:
-        """Import a file that Engram or another program wrote; again changes nothing.
-
-        `large` is for a file with very many records, which may take long.
-        """
-        return self._repeat(self._import(_bytes(file), format, dry_run, large))
+    def _import(self, file: bytes | Path, options: ImportOptions) -> ImportReport:
+        return self._repeat(self._importing(_bytes(file), options))
 
     def healthy(self) -> bool:
         """Return True if the server runs."""
@@ -296,14 +282,6 @@ class Client(_Http, Methods):
         """Close the connections; calling it twice is harmless."""
         self._http.close()
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 class AsyncClient(_Http, AsyncMethods):
     """`Client` with `await`."""
@@ -331,25 +309,12 @@ class AsyncClient(_Http, AsyncMethods):
         except self._httpx.TransportError as error:
             return Failed(_away(error), unknown=True)
 
-    async def export_knowledge(
-        self,
-        *,
-        domains: str | Iterable[str] = (),
-        tags: str | Iterable[str] = (),
-        form: Literal["json", "jsonl"] = "json",
-    ) -> bytes:
-        """Export what the agent knows, or a part of it by domains and tags, as a file for importing elsewhere."""
-        return await self._repeat(self._export(domains, tags, form))
+    async def _export(self, query: ExportQuery) -> bytes:
+        return await self._repeat(self._exporting(query))
 
-    async def import_knowledge(
-        self, file: bytes | Path, *, format: str | None = None, dry_run: bool = False, large: bool = False
-    ) -> ImportReport:
-        """Import a file that Engram or another program wrote; again changes nothing.
-
-        `large` is for a file with very many records, which may take long.
-        """
+    async def _import(self, file: bytes | Path, options: ImportOptions) -> ImportReport:
         content = await asyncio.to_thread(_bytes, file)
-        return await self._repeat(self._import(content, format, dry_run, large))
+        return await self._repeat(self._importing(content, options))
 
     async def healthy(self) -> bool:
         """Return True if the server runs."""
@@ -382,14 +347,6 @@ class AsyncClient(_Http, AsyncMethods):
     async def close(self) -> None:
         """Close the connections; calling it twice is harmless."""
         await self._http.aclose()
-
-    async def __aenter__(self) -> AsyncClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 class EventLines:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
+from engram.api.requests import ExportQuery, ImportOptions
 from engram.client.calls import Request
 from engram.errors import EngramError, InvalidInput
+from engram.model.transfer import ImportReport
 
 R = TypeVar("R")
 TRIES = 4
@@ -61,6 +65,26 @@ class Sender(Transport):
 
     _sleep: Callable[[float], None]
 
+    def _export(self, query: ExportQuery) -> bytes:
+        """Return a knowledge file."""
+        raise NotImplementedError
+
+    def _import(self, file: bytes | Path, options: ImportOptions) -> ImportReport:
+        """Send a knowledge file."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the connections; calling it twice is harmless."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def _attempt(self, sent: Any) -> Any:
         """Send it once, and return the answer or `Failed`."""
         raise NotImplementedError
@@ -82,6 +106,26 @@ class AsyncSender(Transport):
     """`Sender` with `await`."""
 
     _sleep: Callable[[float], Awaitable[None]]
+
+    async def _export(self, query: ExportQuery) -> bytes:
+        """Return a knowledge file."""
+        raise NotImplementedError
+
+    async def _import(self, file: bytes | Path, options: ImportOptions) -> ImportReport:
+        """Send a knowledge file."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the connections; calling it twice is harmless."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def _attempt(self, sent: Any) -> Any:
         """Send it once, and return the answer or `Failed`."""

@@ -44,6 +44,13 @@ def _class(name: str, base: str, prefix: str) -> str:
     lines = [f"class {name}({base}):\n"]
     for given, returned in ((one, "Receipt"), (many, "builtins.list[Receipt]")):
         lines += ["    @overload\n", _definition(prefix, "remember", ["self", given, "**fields: Any"], returned)]
+    form = 'form: Literal["json", "jsonl"] = "json"'
+    choice = ["domains: str | Iterable[str] = ()", "tags: str | Iterable[str] = ()", form]
+    options = ["format: str | None = None", "dry_run: bool = False", "large: bool = False"]
+    lines += [
+        _definition(prefix, "export_knowledge", ["self", "*", *choice], "bytes"),
+        _definition(prefix, "import_knowledge", ["self", "file: bytes | Path", "*", *options], "ImportReport"),
+    ]
     return "".join([*lines, *(_method(each, prefix) for each in METHODS.values())])
 
 
@@ -121,7 +128,12 @@ def _imports(body: str) -> Iterator[str]:
     used = {name for name in re.findall(r"\b[A-Z]\w+", body) if name in known}
     modules = {known[name] for name in used}
     yield from ("import builtins", "from collections.abc import Callable, Iterable, Mapping, Sequence")
-    yield from ("from datetime import datetime", "from typing import Any, Literal, overload", "")
+    yield from (
+        "from datetime import datetime",
+        "from pathlib import Path",
+        "from typing import Any, Literal, overload",
+        "",
+    )
     yield from ("from pydantic import JsonValue", "", "from engram.client.sending import AsyncSender, Sender")
     for module in sorted(modules):
         yield f"from {module} import {', '.join(sorted(name for name in used if known[name] == module))}"

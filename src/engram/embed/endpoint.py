@@ -105,7 +105,7 @@ class EndpointEmbedder:
         self._opener = _opener(self._address.scheme)
         self._sources, self._sleep = sources or Sources(), sleep
         self._learning = threading.Lock()
-        self._slots: dict[int, threading.Semaphore] = {}  # by process: a forked child has nobody to open an old one
+        self._slots: dict[int, threading.Semaphore] = {}  # by process: nobody would release one inherited by a fork
 
     @property
     def identity(self) -> str:
@@ -216,7 +216,7 @@ class EndpointEmbedder:
             return float(header)
         try:
             return max(0.0, (aware(parsedate_to_datetime(header)) - self._sources.now()).total_seconds())
-        except ValueError:  # neither: as good as none
+        except ValueError:  # neither: treated as missing
             return None
 
     def _rows(self, answer: bytes, expected: int) -> Matrix:
@@ -234,7 +234,7 @@ class EndpointEmbedder:
         with np.errstate(over="ignore"):
             lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         if not np.all(np.isfinite(lengths) & (lengths > 0)):
-            raise self._bad_answer("a vector without a direction")
+            raise self._bad_answer("a zero or non-finite vector")
         return np.asarray(matrix / lengths, dtype=np.float32)
 
     def _check_dimensions(self, found: set[int]) -> None:
@@ -301,7 +301,7 @@ def _address(url: str) -> _Address:
 
 def _headers(key: str) -> dict[str, str]:
     if not re.fullmatch(r"[!-~]*", key):
-        raise InvalidInput("the embedder's key has characters that no key has; copy it again, without line breaks")
+        raise InvalidInput("the embedder's key has invalid characters; copy it again, without line breaks")
     known = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "engram"}
     return known | ({"Authorization": f"Bearer {key}"} if key else {})
 
@@ -338,7 +338,7 @@ def _error_message(error: HTTPError) -> str:
     """Return the message of an error response; at least the name of the status."""
     try:
         said = error.read(_CHUNK).decode("utf-8", "replace")
-    except (OSError, HTTPException):  # the refusal itself is known already
+    except (OSError, HTTPException):  # the status is known anyway
         return error.reason
     try:
         inner = json.loads(said)["error"]

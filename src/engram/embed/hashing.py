@@ -79,7 +79,7 @@ def from_identity(identity: str) -> HashingEmbedder | None:
 def _features(text: str) -> Iterator[tuple[str, float]]:
     words = Counter(_WORD.findall(text.lower()))
     for word, count in words.items():
-        often = math.sqrt(count)  # a word said nine times says three times as much
+        often = math.sqrt(count)  # nine occurrences weigh three times as much
         yield word, often
         framed = f"<{word}>"
         for size in _GRAMS:

@@ -21,7 +21,7 @@ from engram.embed import hashing, wheels
 from engram.embed.catalog import KNOWN, KnownModel
 from engram.embed.onnx import OnnxEmbedder, Recipe, require_libraries
 from engram.embed.wheels import Progress
-from engram.errors import InvalidInput, MissingExtra, ModelCorrupt, ModelError, ModelUnavailable
+from engram.errors import EngramError, Hint, InvalidInput, MissingExtra, ModelCorrupt, ModelError, ModelUnavailable
 from engram.model import describe_error
 from engram.ports import Embedder
 
@@ -155,7 +155,7 @@ class Models:
             self.install(name, hurry=True)
         except ModelError as error:
             say(f"the embedding model could not be fetched: {error}")
-            with suppress(OSError):  # without the note it is only tried again sooner
+            with suppress(OSError):  # without the marker it is only retried sooner
                 self._marker(name).write_text(self._sources.now().isoformat(), encoding="utf-8")
             return False
         return True
@@ -194,7 +194,7 @@ class Models:
     def _failed_lately(self, name: str) -> bool:
         try:
             failed = datetime.fromisoformat(self._marker(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # no note, or one nobody can read
+        except (OSError, ValueError):  # no marker, or an unreadable one
             return False
         return timedelta(0) <= self._sources.now() - failed < RETRY_AFTER
 
@@ -211,8 +211,8 @@ class Models:
             ) from error
 
     def _sweep(self) -> None:
-        for left in self.target.glob(f"{_PARTS}*"):  # by an install that was killed
-            with suppress(FileNotFoundError):  # another process sweeps too
+        for left in self.target.glob(f"{_PARTS}*"):  # left by an install that was killed
+            with suppress(FileNotFoundError):  # another process cleans up as well
                 if self._sources.now() - datetime.fromtimestamp(left.stat().st_mtime, UTC) > _STALE_AFTER:
                     shutil.rmtree(left)
 
@@ -275,7 +275,7 @@ def _automatic(
         _suggest_better(models, say)
         return kept
     try:
-        require_libraries()  # before anything is fetched that could not be used
+        require_libraries()  # before anything unusable is downloaded
         wanted = models.name_of(remembered) if remembered else None
         if wanted and (models.find(wanted) or (download and models.try_install(wanted, say))):
             return models.load(wanted)
@@ -285,13 +285,15 @@ def _automatic(
         if name is not None:
             return models.load(name)
         damaged = next((status.problem for status in models.list() if status.problem), None)
-        missing = f"{damaged or 'no embedding model is installed'}; run `engram model install`"
+        missing: EngramError = ModelUnavailable(
+            damaged or "no embedding model is installed", hint=Hint("model install", "installs one")
+        )
     except MissingExtra as error:
         if not hashing_too:
             raise
-        missing = str(error)
+        missing = error
     if not hashing_too:
-        raise ModelUnavailable(missing)
+        raise missing
     say(f"using the hashing embedder, which finds shared words but not shared meaning: {missing}")
     return hashing.HashingEmbedder()
 
@@ -303,10 +305,10 @@ def _suggest_better(models: Models, say: Callable[[str], None]) -> None:
 
 
 def _not_usable(status: ModelStatus) -> ModelError:
-    remedy = f"run `engram model install {status.name}`"
+    remedy = Hint(f"model install {status.name}", "installs it")
     if status.problem is not None:
-        return ModelCorrupt(f"{status.problem}; {remedy}")
-    return ModelUnavailable(f"the model {status.name} is not installed; {remedy}")
+        return ModelCorrupt(status.problem, hint=remedy)
+    return ModelUnavailable(f"the model {status.name} is not installed", hint=remedy)
 
 
 def _find_problem(place: Path, model: KnownModel, thorough: bool) -> str | None:
@@ -329,14 +331,14 @@ def _find_problem(place: Path, model: KnownModel, thorough: bool) -> str | None:
 
 
 def _fingerprints(place: Path, model: KnownModel) -> dict[str, object]:
-    # Whole seconds: archives and container layers keep no more of a time.
+    # Whole seconds: archives and container layers store no fractions.
     return {file.name: [file.sha256, file.size, int((place / file.name).stat().st_mtime)] for file in model.files}
 
 
 def _read_stamp(place: Path) -> object:
     try:
         return json.loads((place / _STAMP).read_bytes())
-    except (OSError, ValueError):  # none, or half of one
+    except (OSError, ValueError):  # missing or incomplete
         return None
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from engram.errors import MissingExtra, ModelError, ModelUnavailable
+from engram.errors import Hint, MissingExtra, ModelError, ModelUnavailable
 from engram.model import Clean, Frozen
 from engram.ports import Matrix, Purpose, Vector
 
@@ -74,7 +74,7 @@ class OnnxEmbedder:
         self.model, self.tokenizer = model, tokenizer
         self._identity, self._recipe, self._dim = identity, recipe, dim
         # By process: another thread may have held a lock, ours or the library's, at the moment of a fork.
-        # The child makes its own, and lets what it inherited lie.
+        # The child makes its own, and ignores what it inherited.
         self._runtimes: dict[int, _Runtime] = {}
         self._locks: dict[int, threading.Lock] = {}
 
@@ -122,10 +122,12 @@ class OnnxEmbedder:
     def _load(self) -> _Runtime:
         for path in (self.model, self.tokenizer):
             if not path.is_file():
-                raise ModelUnavailable(f"there is no model file {path}; run `engram model list` to see what is")
+                raise ModelUnavailable(
+                    f"there is no model file {path}", hint=Hint("model list", "shows the installed ones")
+                )
         with _translated(f"{self.model.parent} could not be loaded"):
-            # Newer releases report to their maker, from a thread that starts at import and keeps a forked child
-            # from exiting. Engram talks to nobody: the variable stops it before, the call if it is running.
+            # Newer releases send telemetry, from a thread that starts at import and keeps a forked child
+            # from exiting. Engram sends none: the variable prevents it, the call stops it if it is running.
             os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
             import onnxruntime  # noqa: PLC0415 - a third of a second that only embedding should cost
             from tokenizers import Tokenizer  # noqa: PLC0415
@@ -145,7 +147,7 @@ class OnnxEmbedder:
                 tensor.name: np.int32 if tensor.type == "tensor(int32)" else np.int64 for tensor in session.get_inputs()
             }
             if foreign := sorted(inputs.keys() - set(_INPUTS)):
-                raise ModelError(f"the model asks for {', '.join(foreign)}, which is not text; use another one")
+                raise ModelError(f"the model needs other inputs than text ({', '.join(foreign)}); use another one")
             return _Runtime(session, tokenizer, inputs, choose_output(session.get_outputs()))
 
     def _run(self, runtime: _Runtime, text: str) -> Vector:
@@ -179,7 +181,9 @@ def pooled(output: NDArray[np.float32], pooling: Pooling) -> Vector:
         output = output[0] if pooling == "cls" else output.mean(axis=0)
     length = np.linalg.norm(output)
     if not (np.isfinite(length) and length > 0):
-        raise ModelError("the model gave a vector without a direction; run `engram model verify`")
+        raise ModelError(
+            "the model returned a zero or non-finite vector", hint=Hint("model verify", "checks its files")
+        )
     return np.asarray(output / length, dtype=np.float32)
 
 
@@ -189,6 +193,6 @@ def _translated(what: str) -> Iterator[None]:
         yield
     except ModelError:
         raise
-    except Exception as error:  # the border: both libraries raise bare Exceptions
+    except Exception as error:  # both libraries raise bare Exceptions
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ModelError(f"{what}: {reason}; run `engram model verify`") from error
+        raise ModelError(f"{what}: {reason}", hint=Hint("model verify", "checks its files")) from error

@@ -17,7 +17,7 @@ from engram.model import Clean
 from engram.ports import Matrix, Purpose
 
 _EXTRA = "pip install 'engram-learning[sentence-transformers]'"
-_SAMPLE = 1024  # numbers of each weight that go into the identity: training changes all of them
+_SAMPLE = 1024  # numbers of each weight included in the identity: training changes all of them
 
 
 class SentenceModel(Protocol):
@@ -37,7 +37,7 @@ class SentenceTransformerEmbedder:
 
     def __init__(self, model: SentenceModel, *, identity: str) -> None:
         self._model, self._identity = model, identity
-        self._using = threading.Lock()  # the tokenizers inside fail when two threads meet in them
+        self._using = threading.Lock()  # its tokenizers fail when two threads use them
         self._dim = len(self._encode(["dimensions"], "document")[0])
 
     @property
@@ -61,7 +61,7 @@ class SentenceTransformerEmbedder:
         with self._using, _translated(f"{self._identity} failed"):
             rows = np.asarray(encode(texts, show_progress_bar=False, normalize_embeddings=True), dtype=np.float32)
         if rows.ndim != 2 or len(rows) != len(texts) or not np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3):
-            raise ModelError(f"{self._identity} gave something else than a direction per text; use another model")
+            raise ModelError(f"{self._identity} did not return one unit vector per text; use another model")
         return rows
 
 
@@ -79,7 +79,7 @@ def st(argument: str, key: str | None = None) -> SentenceTransformerEmbedder:
     folder = Path(argument).expanduser()
     try:
         model: Any = sentence_transformers.SentenceTransformer(str(folder) if folder.is_dir() else argument)
-    except Exception as error:  # the border: files, network and torch fail in every way there is
+    except Exception as error:  # files, network and torch raise all kinds of errors
         raise ModelUnavailable(
             f"the model {argument} could not be loaded: {_shown(error)}; check its name, or give a folder that has it"
         ) from error
@@ -100,7 +100,7 @@ def fingerprint(model: Any) -> str:
 def _translated(what: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # the border: torch raises whatever it likes
+    except Exception as error:  # torch raises all kinds of errors
         raise ModelError(f"{what}: {_shown(error)}; try another model") from error
 
 

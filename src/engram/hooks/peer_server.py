@@ -1,4 +1,4 @@
-"""Offers a memory that is open in this process to the hooks of the same user, which need not open it then."""
+"""Answer hooks of the same user from the database that is open in this process, so that they need not open it."""
 
 from __future__ import annotations
 
@@ -16,102 +16,102 @@ from typing import Any
 
 from engram.engine import Engram
 from engram.errors import EngramError
-from engram.hooks import events, peer_client
-from engram.hooks.fast import ASKED, CLIENTS
+from engram.hooks import handlers, peer_client
+from engram.hooks.entry import ANSWERED_EVENTS, CLIENTS
 from engram.wiring import locate
 
-AT_A_TIME = 16
-"""Hooks that are answered at once; whoever comes then is sent away, and opens the memory itself."""
-FIRST_WORD = 0.5
-"""Seconds that somebody who has connected may take to begin to say what it wants."""
-PATIENCE = 5.0
-"""Seconds that all of it may take."""
-PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.ENOBUFS, errno.ENOMEM})
-"""Why nobody can be let in for a moment."""
-PAUSE = 0.1
+MAX_CONNECTIONS = 16
+"""Hooks that are answered at the same time; further ones are refused, and open the database themselves."""
+FIRST_BYTE_SECONDS = 0.5
+"""Seconds that a client may take to send the first byte."""
+TOTAL_SECONDS = 5.0
+"""Seconds that a request, and then its answer, may take."""
+TEMPORARY_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.ENOBUFS, errno.ENOMEM})
+"""Errors of `accept` that pass."""
+RETRY_SECONDS = 0.1
 
 Answer = Callable[[dict[str, Any]], bytes]
 
 
 @contextmanager
-def offered(brain: Engram, db: str, agent: str) -> Iterator[Path | None]:
-    """Answer hooks meanwhile; where, or `None` if that cannot be done here, and they open the memory themselves.
+def serve_hooks(brain: Engram, db: str, agent: str) -> Iterator[Path | None]:
+    """Answer hooks during the block; yield the path of the socket, or `None` if sockets cannot be used here.
 
-    It begins as soon as the memory is open: from then on, what takes the place of its file is another database.
+    Enter it as soon as the database is open: the socket name contains the identity of the file at this time.
     """
-    called = peer_client.name(db, agent)
-    listener, place = (None, None) if locate(db)[0] == "memory" else _listening(called)
+    name = peer_client.socket_name(db, agent)
+    listener, place = (None, None) if locate(db)[0] == "memory" else _listen(name)
     if listener is None or place is None:
         yield None
         return
 
-    def answer(told: dict[str, Any]) -> bytes:
-        payload = told.get("payload")
-        asked = SimpleNamespace(event=told["event"], client=told["client"], block=told.get("block") is True)
-        found = events.told(brain, agent, asked, payload if isinstance(payload, dict) else {})
-        return json.dumps({"answer": found}).encode() if peer_client.name(db, agent) == called else b""
+    def answer(request: dict[str, Any]) -> bytes:
+        payload = request.get("payload")
+        call = SimpleNamespace(event=request["event"], client=request["client"], block=request.get("block") is True)
+        found = handlers.handle_event(brain, agent, call, payload if isinstance(payload, dict) else {})
+        return json.dumps({"answer": found}).encode() if peer_client.socket_name(db, agent) == name else b""
 
-    with ThreadPoolExecutor(AT_A_TIME, "engram-hooks") as pool:
-        guests = _Guests()
-        waiting = threading.Thread(
-            target=_serve, args=(listener, place, pool, guests, answer), name="engram-hooks-listen"
+    with ThreadPoolExecutor(MAX_CONNECTIONS, "engram-hooks") as pool:
+        connections = _Connections()
+        thread = threading.Thread(
+            target=_serve, args=(listener, place, pool, connections, answer), name="engram-hooks-listen"
         )
-        waiting.start()
+        thread.start()
         try:
             yield place
         finally:
-            guests.send_away()
+            connections.shut_down()
             with suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
-            waiting.join()
+            thread.join()
 
 
-class _Guests:
-    """Those who are connected."""
+class _Connections:
+    """The open connections."""
 
     def __init__(self) -> None:
-        self.gone = threading.Event()
-        """Nobody is let in any more."""
-        self._here: set[socket.socket] = set()
+        self.closed = threading.Event()
+        """Set when no more connections are accepted."""
+        self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
 
-    def enter(self, guest: socket.socket) -> bool:
-        """Whether somebody may come in, who has to leave then."""
+    def add(self, connection: socket.socket) -> bool:
+        """Add a connection and return True, unless there are too many; it must be closed with `close`."""
         with self._lock:
-            if self.gone.is_set() or len(self._here) >= AT_A_TIME:
+            if self.closed.is_set() or len(self._open) >= MAX_CONNECTIONS:
                 return False
-            self._here.add(guest)
+            self._open.add(connection)
             return True
 
-    def leave(self, guest: socket.socket) -> None:
-        """Hang up."""
+    def close(self, connection: socket.socket) -> None:
+        """Close a connection."""
         with self._lock:
-            self._here.discard(guest)
-            guest.close()
+            self._open.discard(connection)
+            connection.close()
 
-    def send_away(self) -> None:
-        """Wait for nobody's word any more."""
+    def shut_down(self) -> None:
+        """Shut down all connections, and accept no more."""
         with self._lock:
-            self.gone.set()
-            for guest in self._here:
+            self.closed.set()
+            for connection in self._open:
                 with suppress(OSError):
-                    guest.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)
 
 
-def _listening(called: str) -> tuple[socket.socket | None, Path | None]:
-    """A socket that can be connected to as soon as it has its name."""
-    folder = peer_client.folder()
-    place, unfinished = (folder / f"{called}{mark}{os.getpid()}" for mark in ".~")
-    if not hasattr(socket, "AF_UNIX") or len(os.fsencode(place)) > peer_client.LONGEST_NAME:
+def _listen(name: str) -> tuple[socket.socket | None, Path | None]:
+    """Return a listening socket and its path; it gets its final name only when it can be connected to."""
+    folder = peer_client.socket_folder()
+    place, unfinished = (folder / f"{name}{mark}{os.getpid()}" for mark in ".~")
+    if not hasattr(socket, "AF_UNIX") or len(os.fsencode(place)) > peer_client.MAX_PATH:
         return None, None
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not peer_client.private(folder):
+        if not peer_client.is_private(folder):
             raise PermissionError(f"{folder} is not this user's alone")
         unfinished.unlink(missing_ok=True)
         listener.bind(str(unfinished))
-        listener.listen(AT_A_TIME)
+        listener.listen(MAX_CONNECTIONS)
         unfinished.replace(place)
     except OSError:
         listener.close()
@@ -119,37 +119,43 @@ def _listening(called: str) -> tuple[socket.socket | None, Path | None]:
     return listener, place
 
 
-def _serve(listener: socket.socket, place: Path, pool: ThreadPoolExecutor, guests: _Guests, answer: Answer) -> None:
-    """Let hooks in until all are sent away; where nobody is let in any more, nothing to knock at stays."""
+def _serve(
+    listener: socket.socket, place: Path, pool: ThreadPoolExecutor, connections: _Connections, answer: Answer
+) -> None:
+    """Accept hooks until shut down, then remove the socket."""
     with listener:
         try:
-            while not guests.gone.is_set():
+            while not connections.closed.is_set():
                 try:
-                    guest, _ = listener.accept()
+                    connection, _ = listener.accept()
                 except OSError as error:
-                    if error.errno not in PASSING:
+                    if error.errno not in TEMPORARY_ERRORS:
                         return
-                    guests.gone.wait(PAUSE)
+                    connections.closed.wait(RETRY_SECONDS)
                     continue
-                if guests.enter(guest):
-                    pool.submit(_attend, guest, guests, answer)
+                if connections.add(connection):
+                    pool.submit(_answer_one, connection, connections, answer)
                 else:
-                    guest.close()
+                    connection.close()
         finally:
             with suppress(OSError):
                 place.unlink()
 
 
-def _attend(guest: socket.socket, guests: _Guests, answer: Answer) -> None:
-    """Answer one hook; whatever goes wrong, it hears nothing, and goes on by itself."""
+def _answer_one(connection: socket.socket, connections: _Connections, answer: Answer) -> None:
+    """Answer one hook; after an error it gets no answer, and opens the database itself."""
     try:
         with suppress(OSError, EngramError, ValueError, RecursionError):
-            guest.settimeout(FIRST_WORD)
-            guest.sendall(peer_client.HERE)
-            guest.recv(1, socket.MSG_PEEK)
-            told = json.loads(peer_client.read(guest, PATIENCE))
-            if isinstance(told, dict) and told.get("event") in ASKED and told.get("client") in CLIENTS:
-                guest.settimeout(PATIENCE)
-                guest.sendall(answer(told))
+            connection.settimeout(FIRST_BYTE_SECONDS)
+            connection.sendall(peer_client.GREETING)
+            connection.recv(1, socket.MSG_PEEK)
+            request = json.loads(peer_client.read(connection, TOTAL_SECONDS))
+            if (
+                isinstance(request, dict)
+                and request.get("event") in ANSWERED_EVENTS
+                and request.get("client") in CLIENTS
+            ):
+                connection.settimeout(TOTAL_SECONDS)
+                connection.sendall(answer(request))
     finally:
-        guests.leave(guest)
+        connections.close(connection)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import Conflict, InvalidInput, NotFound
+from engram.errors import Conflict, Hint, InvalidInput, NotFound
 from engram.learning import events as happened
 from engram.learning import reuse, scores
 from engram.learning.actions.history import SAME_SITUATION, SIMILAR_SITUATION, SituationView
@@ -409,9 +409,7 @@ class Learning:
             events = store.events_of(self._scope, [id])
             decision = next((event for event in events if event.kind == happened.DECISION), None)
             if decision is None:
-                raise NotFound(
-                    f"there is no decision {self._shown(id)}; `engram memory list --kind decision` shows what there is"
-                )
+                raise NotFound(f"there is no decision {self._shown(id)}", hint=Hint("memory list --kind decision"))
             past = happened.outcomes(events)
             last = past[-1] if past else decision
             before = happened.number(last, "quality")
@@ -548,7 +546,7 @@ class Learning:
             now=now,
             features=around.features(),
             environment=around.environment,
-            alike=_alike(learned.situations, situation, surely=surely),
+            situation=_alike(learned.situations, situation, surely=surely),
         )
         if verdict.decision == "block" and verdict.checks and learned.met(verdict.checks, now - MET_FOR):
             reason = f"{verdict.reason}; but what its check verifies was found to be so"
@@ -600,12 +598,15 @@ class Learning:
         """Run the command of a check, if that is allowed. Raises `NotFound` and `NotAllowed`."""
         check = next((check for check in self.checks() if name in {check.id, check.name}), None)
         if check is None:
-            raise NotFound(f"there is no check {self._shown(name)}; `engram prevention list` shows what there is")
+            raise NotFound(
+                f"there is no check {self._shown(name)}",
+                hint=Hint("prevention list"),
+            )
         if isinstance(seconds, bool) or not isinstance(seconds, int | float):
             raise InvalidInput(f"seconds must be a number, not {type(seconds).__name__}")
         if check.command is None:
             raise NotFound(
-                f"the check {check.name!r} has no command; `engram prevention generate --command` gives it one"
+                f"the check {check.name!r} has no command", hint=Hint("prevention generate --command", "gives it one")
             )
         ran = check_commands.run_check_command(check.command, allowed=allowed, seconds=seconds)
         body: dict[str, JsonValue] = {"about": check.id, "quality": 1.0 if ran.met else 0.0}
@@ -728,7 +729,8 @@ class Learning:
         known = self.failure(pattern)
         if known is None:
             raise NotFound(
-                f"there is no failure pattern {self._shown(pattern)}; `engram learning failures` shows what there is"
+                f"there is no failure pattern {self._shown(pattern)}",
+                hint=Hint("learning failures"),
             )
         return known
 

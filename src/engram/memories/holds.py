@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pydantic import JsonValue, ValidationError
 
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotAllowed, NotFound
+from engram.errors import Hint, InvalidInput, NotAllowed, NotFound
 from engram.model import Clean, Memory
 from engram.model.clean import DELETED_TEXT
 from engram.model.memory import describe_error
@@ -67,8 +67,8 @@ def find_hold(holds: Iterable[LegalHold], agent: str, memory: Memory) -> LegalHo
 def held_error(hold: LegalHold, what: str) -> NotAllowed:
     """Make the error for a deletion that a hold forbids."""
     return NotAllowed(
-        f"{what} is held by {hold.id} ({hold.reason}); nothing was deleted. `engram retention release {hold.id}` "
-        "ends the hold"
+        f"{what} is held by {hold.id} ({hold.reason}); nothing was deleted",
+        hint=Hint(f"retention release {hold.id}", "ends the hold"),
     )
 
 
@@ -135,7 +135,7 @@ class RetentionLog:
     def release(self, id: str) -> LegalHold:
         """End a hold; releasing it twice is harmless. Raises `NotFound`."""
         if not (found := [hold for hold in all_holds(self._store) if hold.id == id]):
-            raise NotFound(f"there is no hold {id!a}; `engram retention holds` shows all holds")
+            raise NotFound(f"there is no hold {id!a}", hint=Hint("retention holds", "shows all holds"))
         if found[0].released_at is None:
             self._append(RELEASED, id, {"agent": found[0].agent})
         return next(hold for hold in all_holds(self._store) if hold.id == id)
@@ -156,7 +156,7 @@ class RetentionLog:
             if policy.name == name:
                 self._append(REMOVED, name, {"agent": policy.agent})
                 return policy
-        raise NotFound(f"there is no policy {name!a}; `engram retention list` shows all policies")
+        raise NotFound(f"there is no policy {name!a}", hint=Hint("retention list", "shows all policies"))
 
     def _append(self, kind: str, subject: str, body: dict[str, JsonValue]) -> None:
         now, id = self._sources.now(), self._sources.new_id()

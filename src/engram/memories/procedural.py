@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue, ValidationError
 
-from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
+from engram.errors import Conflict, Hint, InvalidInput, NotFound, Unsupported
 from engram.learning.decisions.beta import Beta
 from engram.memories.skills import check_skill, escape_template, match_pattern, read_skill, render_steps
 from engram.model import ForgetReceipt, Memory, MemoryType, Recall, Receipt, SuccessPattern
@@ -233,7 +233,7 @@ class ProceduralMemory:
         skill = self._find(name, version)
         if skill is None:
             which = "" if version is None else f" in version {version}"
-            raise NotFound(f"there is no skill {name!r}{which}; `engram skill list` shows all skills")
+            raise NotFound(f"there is no skill {name!r}{which}", hint=Hint("skill list", "shows all skills"))
         return skill
 
     def _add(self, definition: SkillDefinition, origin: SkillOrigin | None, sources: Sequence[str]) -> Skill:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engram.errors import Conflict, NotFound
+from engram.errors import Conflict, Hint, NotFound
 from engram.memories import holds
 from engram.model import Clean, Memory
 from engram.ports import Annotates, Changes, Filter, Query, arguments
@@ -56,7 +56,7 @@ def annotate(
         if value is not None:
             arguments.share(name, value)
     if not arguments.is_id(id):
-        raise NotFound("there is no such memory; `engram memory list` shows all memories")
+        raise NotFound("there is no such memory", hint=Hint("memory list", "shows all memories"))
     labels = None
     if tags is not None:
         refuse_list("tags", arguments.several("tags", tags))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from engram.clock import aware
-from engram.errors import InvalidInput
+from engram.errors import Hint, InvalidInput, Naming, join_hint
 from engram.model.clean import Clean
 from engram.model.content import Content, Frozen, MemoryType
 
@@ -160,6 +160,10 @@ class MemoryIndex(Frozen):
     passages: int = 1
 
 
+WITHOUT_VECTOR = "stored without a vector"
+"""How the reason of a receipt begins if the memory could not be embedded."""
+
+
 class Receipt(Frozen):
     """Result of storing one draft; returned only after the commit."""
 
@@ -173,6 +177,19 @@ class Receipt(Frozen):
     def ok(self) -> bool:
         """Return true if the draft is stored as a memory; a quarantined one is not until it is released."""
         return self.status in {"stored", "merged"}
+
+    @property
+    def hint(self) -> Hint | None:
+        """The next step for a memory that is quarantined or has no vector."""
+        if self.status == "quarantined":
+            return Hint("quarantine list", "shows what waits")
+        return Hint("upkeep reembed", "adds it") if (self.reason or "").startswith(WITHOUT_VECTOR) else None
+
+    def worded(self, naming: Naming) -> Receipt:
+        """The receipt with its hint in the words of an interface."""
+        if self.reason is None or self.hint is None:
+            return self
+        return self.model_copy(update={"reason": join_hint(self.reason, self.hint, naming)})
 
 
 class ForgetReceipt(Frozen):

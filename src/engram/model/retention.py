@@ -33,7 +33,9 @@ class RetentionPolicy(Frozen):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not (self.kinds or self.tags or self.older_than or self.weaker_than is not None or self.outcome):
-            raise ValueError("a policy needs a kind, a tag, an age, a strength or an outcome; `agent erase` takes all")
+            raise ValueError(
+                "a policy needs a kind, a tag, an age, a strength or an outcome; erasing an agent deletes all"
+            )
         if self.older_than is not None and self.older_than <= timedelta():
             raise ValueError("the age must be above 0")
         return self

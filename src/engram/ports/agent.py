@@ -33,7 +33,7 @@ class Checks(Protocol):
         task_type: str = "",
         tags: str | Iterable[str] = (),
     ) -> Verdict:
-        """Whether an action may go ahead."""
+        """Check an action against known failures and prevention checks."""
         ...
 
     def record_decision(
@@ -69,7 +69,7 @@ class Suggests(Protocol):
         task_type: str = "",
         tags: str | Iterable[str] = (),
     ) -> Suggestion:
-        """What to do in a context."""
+        """Suggest an action for a context."""
         ...
 
 
@@ -108,21 +108,21 @@ class Recalls(Protocol):
 
 
 class Ran(Protocol):
-    """How the command of a check ended."""
+    """The result of the command of a check."""
 
     @property
     def met(self) -> bool:
-        """Whether the condition holds."""
+        """True if the condition holds."""
         ...
 
     @property
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason, in words."""
         ...
 
 
 class Learns(Protocol):
-    """What an agent has learned."""
+    """The knowledge that an agent has learned."""
 
     def checks(self) -> list[PreventionCheck]:
         """All prevention checks."""
@@ -149,7 +149,7 @@ class Learns(Protocol):
         ...
 
     def synthesis(self) -> Synthesis:
-        """What repeated good outcomes teach."""
+        """Summarise repeated successes."""
         ...
 
 
@@ -158,7 +158,7 @@ class Learned(Protocol):
 
     @property
     def learning(self) -> Learns:
-        """What it has learned."""
+        """The knowledge that it has learned."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What callers give, checked: each function returns the value it was given, or says what is wrong with it."""
+"""Validate arguments: each function returns the value it was given, or raises `InvalidInput`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def texts(name: str, values: Iterable[str]) -> list[str]:
 
 
 def is_id(id: object) -> bool:
-    """Whether something can be the id of a memory at all."""
+    """Tell whether a value can be the id of a memory."""
     return isinstance(id, str) and unstorable(id) is None
 
 

@@ -1,4 +1,4 @@
-"""What is recorded in the audit trail, and on whose behalf."""
+"""The actions recorded in the audit trail, and on whose behalf they are made."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ Matrix = NDArray[np.float32]
 
 
 def units(matrix: Matrix) -> NDArray[np.bool_]:
-    """Which rows are vectors of length 1."""
+    """Mark the rows that are vectors of length 1."""
     with np.errstate(all="ignore"):  # what is no number is no vector
         length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
         return np.asarray(np.abs(length - 1) < 0.01, dtype=np.bool_)
 
 
 def is_unit(matrix: Matrix) -> bool:
-    """Whether every row is a vector of length 1."""
+    """Tell whether every row is a vector of length 1."""
     return bool(units(matrix).all())
 
 

@@ -25,7 +25,7 @@ class Seal(Protocol):
         ...
 
     def blind(self, term: str) -> str:
-        """What stands for a word in an index: the same for the same word, in small letters and digits."""
+        """Return the masked form of a word for an index: deterministic, in small letters and digits."""
         ...
 
     def sign(self, data: bytes) -> str:
@@ -50,7 +50,7 @@ class Cipher(Protocol):
         ...
 
     def lock(self, key: bytes) -> Seal:
-        """What a key can do."""
+        """Return the operations of a key."""
         ...
 
     def derive(self, purpose: str) -> bytes:

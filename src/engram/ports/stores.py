@@ -126,7 +126,7 @@ class LogsRecalls(Protocol):
         ...
 
     def get_recall(self, scope: Scope, id: str) -> LoggedRecall | None:
-        """What was shown under an id, also if its outcome was told; `None` if it was not, or too long ago."""
+        """Return a logged recall, also if its outcome is known; `None` if there is none, or it is too old."""
         ...
 
 
@@ -244,7 +244,7 @@ class ListsChanges(Protocol):
     """Knows which memories came and went, in the order of writes that events are numbered in, too."""
 
     def changes(self, scope: Scope, after: int, limit: int) -> list[MemoryChange]:
-        """What came and went after a number, the oldest of it first."""
+        """Return the memories stored and deleted after a number, the oldest first."""
         ...
 
     def newest(self, scope: Scope) -> int:
@@ -252,7 +252,7 @@ class ListsChanges(Protocol):
         ...
 
     def lag(self) -> int:
-        """How far below a higher one a number may be that shows up after it."""
+        """Return by how much a number that becomes visible late may be lower than those before it."""
         ...
 
 
@@ -261,7 +261,7 @@ class ReadsNeighbours(Protocol):
     """Knows what surrounds its memories, which recall ranks by. Without it, words and vectors alone decide."""
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Whose words are remembered; the first few hundred, if there are more."""
+        """Return the names of speakers; the first few hundred, if there are more."""
         ...
 
     def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
@@ -269,7 +269,7 @@ class ReadsNeighbours(Protocol):
         ...
 
     def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
-        """How common the terms are."""
+        """Count the memories of a scope, and those that hold each term."""
         ...
 
 
@@ -308,11 +308,11 @@ class MirrorsVectors(Protocol):
         ...
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
-        """How many memories have no vector of this embedder."""
+        """Count the memories without a vector of this embedder."""
         ...
 
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
-        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
+        """List the vectors of a memory by namespace and embedder; none if it is not in this scope."""
         ...
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
@@ -384,7 +384,7 @@ class Maintains(Protocol):
         ...
 
     def check(self) -> list[IntegrityProblem]:
-        """Everything wrong with the file, the rows and the derived indexes; empty when all is well."""
+        """Check the file, the rows and the derived indexes; return the problems found."""
         ...
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
@@ -442,7 +442,7 @@ class Encrypts(Protocol):
     """A database whose rows can be sealed, each agent's with keys of its own."""
 
     def encryption(self) -> Mapping[str, str | int]:
-        """How it is encrypted (`mode`: none, fields, file), by which master key, and with how many keys."""
+        """Return how it is encrypted (`mode`: none, fields, file), with which master key, and the number of keys."""
         ...
 
     def encrypt(self, progress: Callable[[int, int], None] | None = None) -> int:

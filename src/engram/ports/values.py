@@ -22,13 +22,13 @@ MAX_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose memory a call is about. Matched exactly: `a` is not `A`, nor `ab`, nor `a%`."""
+    """The agent whose memory a call is about. Matched exactly: `a` is not `A`, nor `ab`, nor `a%`."""
 
     agent: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.agent, str) or not self.agent.strip():
-            raise InvalidInput('an agent needs a name; give one, such as brain.agent("alice")')
+            raise InvalidInput("an agent needs a name, such as alice")
         if len(self.agent) > MAX_NAME:
             raise InvalidInput(f"an agent's name may have {MAX_NAME} characters at most, not {len(self.agent)}")
         if reason := unstorable(self.agent):
@@ -40,12 +40,12 @@ RESERVED = "\x1f"
 
 
 def reserved(agent: str) -> bool:
-    """Whether a scope's name is one that no agent can have."""
+    """Tell whether a scope's name is reserved, so that no agent can have it."""
     return agent.startswith(RESERVED)
 
 
 def unstorable(text: str) -> str | None:
-    """Why no store can keep this text unchanged, or `None` if all can."""
+    """Return the reason why no store can keep this text unchanged, or `None` if all can."""
     if "\x00" in text:
         return f"it has a NUL character at position {text.index(chr(0))}; remove it"
     try:
@@ -102,9 +102,16 @@ class Entry:
     events: tuple[Event, ...] = ()
 
 
+def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
+    """Raise `InvalidInput` if an entry belongs to another scope than the one it is stored in."""
+    for entry in entries:
+        if entry.memory.agent != scope.agent:
+            raise InvalidInput(f"a memory of {entry.memory.agent!r} cannot be stored in the scope of {scope.agent!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which memories are looked at. Empty fields do not restrict; `tags` must all be there.
+    """A filter of memories. Empty fields do not restrict; `tags` must all be there.
 
     `since` is inclusive, `until` exclusive, both about when it happened; `as_of` keeps what was valid then,
     `current` what is valid now, whatever clocks have done since it was stored.
@@ -133,7 +140,7 @@ class Query:
 
 
 class RankingInput(NamedTuple):
-    """What ranking sees of a memory: enough to compare it with others."""
+    """The fields of a memory that ranking compares."""
 
     id: str
     seq: int
@@ -153,7 +160,7 @@ class RankingInput(NamedTuple):
 
 
 class TermCounts(NamedTuple):
-    """How many memories a scope has, and how many of them hold each term."""
+    """The number of memories in a scope, and of those that hold each term."""
 
     rows: int
     holders: Mapping[str, int]
@@ -161,7 +168,7 @@ class TermCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """What became of one recall: what it showed, best first, and which of that helped. Numbers and ids, no text."""
+    """The outcome of one recall: its memories, best first, and those that helped. Numbers and ids, no text."""
 
     id: str
     at: datetime
@@ -176,7 +183,7 @@ class Credit:
 
     @property
     def counts(self) -> Mapping[str, tuple[float, float]]:
-        """How much each memory helped and hindered."""
+        """The amounts by which each memory helped and hindered."""
         whole = dict.fromkeys(self.helped, (1.0, 0.0)) | dict.fromkeys(self.hindered, (0.0, 1.0))
         return self.shares or whole
 
@@ -237,7 +244,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class LoggedRecall:
-    """What a recall or a suggestion showed, under the id by which its outcome is told later."""
+    """The memories that a recall or a suggestion returned, under the id by which its outcome is reported later."""
 
     id: str
     at: datetime
@@ -271,7 +278,7 @@ Cells = dict[str, str | int | float | bytes | None]
 
 
 class TableChecksum(NamedTuple):
-    """How many rows a table has, and a checksum of all of them that does not depend on their order."""
+    """The number of rows of a table, and a checksum that does not depend on their order."""
 
     rows: int
     checksum: str

@@ -38,7 +38,7 @@ _ODD = dict(zip("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", (
     22, 25, 24, 23), strict=True))
 # fmt: on
 
-# Hosts that belong to nobody: RFC 2606, RFC 6761, RFC 6762 and RFC 9476.
+# Reserved hosts: RFC 2606, RFC 6761, RFC 6762 and RFC 9476.
 _RESERVED = re.compile(
     r"(?i)(?:^|\.)(?:example|test|invalid|localhost|local|internal|localdomain|lan|home|corp|alt|arpa"
     r"|example\.(?:com|net|org|edu))$"
@@ -67,7 +67,7 @@ _DATE = re.compile(
 )
 
 _IN_NAME = re.compile(rb"[A-Za-z0-9][-.]\x00|\x00\.[A-Za-z]")
-# Numbers that are free to call belong to companies.
+# Toll-free numbers belong to companies.
 _TOLL_FREE = re.compile(rb"^(?:\+?1[ .-]?)?\(?8(?:00|22|33|44|55|66|77|88)\)?[ .-]?[0-9]{3}[ .-][0-9]{4}")
 
 
@@ -343,7 +343,7 @@ def _any_value(_: str) -> bool:
 def national_number(text: bytes, start: int, end: int) -> tuple[int, int] | None:
     """Check a number introduced as a personal one: six digits or more, no date, nothing that continues behind it."""
     value = text[start:end]
-    words = re.match(rb"[^ ]+(?: [0-9][^ ]*)*", value)  # what follows in capitals is no part of it
+    words = re.match(rb"[^ ]+(?: [0-9][^ ]*)*", value)  # a following word in capitals is not part of it
     stop = start + (words.end() if words else 0)
     value = text[start:stop].rstrip(b"./ -")
     stop = start + len(value)

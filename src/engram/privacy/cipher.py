@@ -20,7 +20,7 @@ WORDS_KEPT = 50_000
 """Words per key whose keyed hash is cached, since the same ones recur."""
 
 _VERSION = "v1"
-_DAMAGED = "a sealed value was changed, or belongs to another place; `engram db check` shows what else is damaged"
+_DAMAGED = "an encrypted value was changed or moved; `engram db check` shows what else is damaged"
 
 
 def new_key() -> bytes:
@@ -68,7 +68,7 @@ class DataKey:
 
     def mask(self, text: str, about: bytes) -> str:
         """Encrypt a text with the same result each time, so that it can be searched for."""
-        # The cipher refuses to encrypt nothing.
+        # The cipher refuses empty input.
         return to_text(self._siv.encrypt(b"=" + text.encode(), [about]))
 
     def unmask(self, masked: str, about: bytes) -> str:
@@ -132,7 +132,7 @@ def from_text(text: str) -> bytes:
     except binascii.Error as error:
         raise ValueError(str(error)) from None
     if to_text(data) != text:
-        raise ValueError("not the only way to write these bytes")
+        raise ValueError("not the canonical encoding of these bytes")
     return data
 
 

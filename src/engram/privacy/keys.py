@@ -13,7 +13,7 @@ from engram.privacy.cipher import KEY_BYTES, MasterKey, from_text, new_key, to_t
 MARK = "engram-key-v1:"
 KEYRING = "keyring:"
 SERVICE = "engram"
-_ADVICE = "`engram crypt init` makes one"
+_ADVICE = "`engram crypt init` creates one"
 
 
 def find(key: str, place: str) -> MasterKey | None:
@@ -39,7 +39,7 @@ def make(place: str) -> MasterKey:
     text = MARK + to_text(key)
     if place.startswith(KEYRING):
         if _in_keyring(place) is not None:
-            raise Conflict(f"the keyring has {place} already; name another one")
+            raise Conflict(f"the keyring has {place} already; choose another name")
         _to_keyring(place, text)
     else:
         _write(Path(place).expanduser(), text)
@@ -59,7 +59,7 @@ def _parsed(text: str, origin: str) -> bytes:
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise ConfigError(f"what is in {origin} is not a key of Engram; {_ADVICE}")
+        raise ConfigError(f"{origin} does not contain a key of Engram; {_ADVICE}")
     return key
 
 
@@ -68,7 +68,7 @@ def _from_file(path: Path) -> str:
         with path.open(encoding="utf-8") as file:
             mode = os.fstat(file.fileno()).st_mode
             if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ConfigError(f"others can read the key in {path}; make it yours alone with `chmod 600 {path}`")
+                raise ConfigError(f"others can read the key in {path}; restrict it with `chmod 600 {path}`")
             return file.read(1000)
     except FileNotFoundError:
         raise ConfigError(f"there is no key file {path}; check `key_file`; {_ADVICE}") from None

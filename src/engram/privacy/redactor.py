@@ -69,7 +69,7 @@ class SecretRedactor:
     def clean_keyed(self, key: str, value: str) -> Cleaned | None:
         """Return the replacement of a value that is sensitive because of its key; `None` if it is not."""
         if self._rules.is_secret_by_key(key, value) and self._policy.of(_KEYED) != "keep":
-            # The rules may know better what it is, and then they have taken all of it.
+            # A more specific rule may match the whole value.
             cleaned = self._clean(value)
             if is_placeholder(cleaned.text):
                 return cleaned
@@ -79,14 +79,14 @@ class SecretRedactor:
         return None
 
     def _read_policy(self, given: Mapping[str, str]) -> RedactionPolicy:
-        # What a detector may find, only the detector knows.
+        # The names a detector reports are unknown here.
         return policy_of(given, None if self._detectors else policy_names(self._rules))
 
     def _clean(self, text: str) -> Cleaned:
         data = text.encode(*CODEC)
         found: dict[str, None] = {}
-        # Until nothing is found, because that is what makes cleaning twice the same as cleaning once.
-        # It ends: every round leaves fewer bytes outside placeholders.
+        # Repeat until nothing is found, so that cleaning twice equals cleaning once.
+        # This terminates: every round leaves fewer bytes outside placeholders.
         while spans := self._find(data):
             parts, at = [], 0
             for span in spans:
@@ -104,7 +104,7 @@ class SecretRedactor:
         view = blank_placeholders(data)
         text, rank = view.decode(*CODEC), len(self._rules.rules)
         spans = [s for detector in self._detectors for s in spans_of(detector.find(text), text, rank)]
-        # A find that reaches into a placeholder keeps what lies outside of it.
+        # Of a finding that overlaps a placeholder, only the parts outside are redacted.
         outside = [
             piece
             for span in spans
@@ -154,7 +154,7 @@ def fingerprint(key: bytes, normal: str, value: bytes) -> str:
     elif normal == "lower":
         value = value.lower()
     digest = hmac.digest(key, b"engram redaction\x00" + value, "sha256")
-    # A letter comes first, so that nobody takes it for a number.
+    # It begins with a letter, so that it is not read as a number.
     return "abcdef"[digest[-1] % 6] + digest.hex()[: _FINGERPRINT - 1]
 
 

@@ -21,8 +21,8 @@ from engram.privacy.checks import CHECKS
 
 Family = Literal["secret", "personal"]
 
-# Text cannot carry a secret past a rule by being unstorable: lone surrogates are matched as they are,
-# and come back as they were.
+# Lone surrogates are matched as they are and restored unchanged, so that
+# unencodable text cannot hide a secret from a rule.
 CODEC = ("utf-8", "surrogatepass")
 
 _PLACEHOLDER = re2.compile(r"\[(?:secret|personal):[a-z0-9-]{1,40}(?::[0-9a-f]{8})?\]")
@@ -133,12 +133,12 @@ class Rule:
                 yield span
                 at = max(span[1], at + 1)
             elif self._check:
-                # A part of a word or number is no other one.
+                # Part of a rejected word or number is not a candidate.
                 run = _RUN.match(text, start, end)
                 at = max(run.end() if run else start, at + 1)
             else:
-                # What was no secret may be the name of the next one: `password: token: …`. Only for
-                # short ones, so that the time stays linear.
+                # A rejected value may be the key of the next one: `password: token: …`. Only for
+                # short ones, to stay linear.
                 at = max(start if end - start < _RETRY_BELOW else end, at + 1)
 
 

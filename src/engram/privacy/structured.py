@@ -69,7 +69,7 @@ class _Rebuilder:
         if isinstance(value, str):
             return self._text(value, key)
         if isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST_NUMBER:
-            # A count of tokens is a number under a telling name, and no secret.
+            # A count of tokens has a suspicious key, but is no secret.
             named = None if key is None or "token" in key.lower() else key
             text = self._text(str(value), named)
             return text if is_placeholder(text) else value

@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from engram.errors import ModelError, StoreError
+from engram.errors import EngramError, Hint, ModelError, StoreError
 from engram.learning.service import CONTEXTS
 from engram.learning.situations import everyday_texts
 from engram.learning.situations.nearness import relative_closeness
 from engram.model import Clean, DecisionContent, FailureContent, Memory, join_clean, split_clean
+from engram.model.memory import WITHOUT_VECTOR
 from engram.ports import (
     LONG_TERM,
     Embedder,
@@ -66,8 +67,8 @@ class Embeddings:
         try:
             vectors = self.vectors_of([entry.memory for entry in entries])
         except Exception as error:  # noqa: BLE001 - a memory is never lost to a model, whatever the model does
-            reason = f"stored without a vector, `engram upkeep reembed` will add it: {error}"
-            self._say(reason)
+            reason = f"{WITHOUT_VECTOR}: {error.message if isinstance(error, EngramError) else error}"
+            self._say(f"{reason}; `engram upkeep reembed` adds it")
             return list(entries), reason
         return [replace(entry, vectors=own) for entry, own in zip(entries, vectors, strict=True)], None
 
@@ -159,7 +160,9 @@ class Embeddings:
         with span("embeddings", "embed"):
             matrix = self.embedder.embed(texts, purpose)
         if matrix.shape != (len(texts), self.embedder.dim) or not is_unit(matrix):
-            raise ModelError(f"{self.embedder.identity} gave vectors that are none; run `engram model verify`")
+            raise ModelError(
+                f"{self.embedder.identity} gave vectors that are none", hint=Hint("model verify", "looks into it")
+            )
         return matrix
 
 

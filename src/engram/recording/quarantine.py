@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import NotAllowed, NotFound
+from engram.errors import Hint, NotAllowed, NotFound
 from engram.memories import holds
 from engram.model import Clean, ForgetReceipt, Memory, ObservationContent, Origin
 from engram.model.clean import clean_name
@@ -118,7 +118,10 @@ class Quarantine:
         """One of them. Raises `NotFound`."""
         (memory,) = self._store.get(self._apart, [id])
         if memory is None:
-            raise NotFound(f"nothing called {id!a} is set apart; `engram quarantine list` shows what is")
+            raise NotFound(
+                f"nothing called {id!a} is set apart",
+                hint=Hint("quarantine list", "shows what is"),
+            )
         return self._told(memory)
 
     def release(self, id: str) -> Memory:

@@ -30,9 +30,7 @@ from engram.recording.quarantine import Quarantine
 from engram.text.terms import digest
 
 Item = str | Draft | Mapping[str, Any]
-IS_INSTRUCTION = (
-    "it is not the agent's own word and reads like an instruction to it; `engram quarantine list` shows what waits"
-)
+IS_INSTRUCTION = "it is not the agent's own word and reads like an instruction to it"
 TEACHING = frozenset({MemoryType.DECISION, MemoryType.FAILURE})
 """The kinds of memories that patterns are learned from."""
 REPEATED = "this was recalled from here and is no news; it counts as no new evidence"

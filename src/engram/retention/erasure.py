@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from engram.agents.workspaces.snapshots import Workspaces
-from engram.errors import InvalidInput, NotAllowed, NotFound, Unsupported
+from engram.errors import Hint, InvalidInput, NotAllowed, NotFound, Unsupported
 from engram.learning import events as happened
 from engram.memories import holds
 from engram.memories.holds import RETENTION
@@ -595,7 +595,7 @@ def erase(brain: Engram, agent: str, progress: Callable[[int, int], None] | None
     """
     scope, store = Scope(agent), brain.store
     if reserved(agent) or not _exists(brain, scope):
-        raise NotFound(f"there is no agent {agent!a}; `engram agent list` shows all agents")
+        raise NotFound(f"there is no agent {agent!a}", hint=Hint("agent list", "shows all agents"))
     _refuse_agent_held(brain, scope)
     with acting("", agent=agent):
         removed = _erase_all(brain, scope, progress)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from engram.clock import Sources
-from engram.errors import Conflict, EngramError, InvalidInput, NotAllowed, NotFound, TooMany, Unsupported
+from engram.errors import Conflict, Hint, InvalidInput, NotFound, Unsupported
 from engram.model.api_key import EVERYONE, RIGHTS, ApiKey, Right
 from engram.ports import KeepsApiKeys, Redactor, Scope, Store, arguments, reserved
 
@@ -98,7 +98,7 @@ class Keys:
         known = arguments.is_id(said) and self._store.note_key(said, revoked_at=self._sources.now())
         found = self._store.key(said) if known else None
         if found is None:
-            raise NotFound("there is no such key; `engram key list` shows what there is")
+            raise NotFound("there is no such key", hint=Hint("key list"))
         return found[0]
 
     def _named(self, name: str) -> str:
@@ -135,21 +135,3 @@ def _text(data: bytes) -> str:
         number, rest = divmod(number, len(_DIGITS))
         digits.append(_DIGITS[rest])
     return "".join(reversed(digits))
-
-
-_OPEN = (InvalidInput, NotFound, Conflict, NotAllowed, TooMany, Unsupported)
-_CLOSED = {
-    "busy": "the database is busy; try again",
-    "away": "the database does not answer; try again",
-    "closed": "the server is stopping; try again",
-    "full": "the disk is full; nothing was stored",
-    "read_only": "the database cannot be written; reading works",
-    "corrupt": "what was read is not what was written; whoever runs the server has to look into it",
-}
-
-
-def told(error: EngramError) -> str:
-    """What a caller from outside may be told of an error: of the database and the models only that they failed."""
-    if isinstance(error, _OPEN):
-        return str(error)
-    return _CLOSED.get(error.code, "the server cannot do this; whoever runs it has to look into it")

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from engram.clock import ID_LENGTH, Sources
-from engram.errors import InvalidInput, NotAllowed, NotFound
+from engram.errors import Hint, InvalidInput, NotAllowed, NotFound
 from engram.learning.events import event_of
 from engram.memories import holds
 from engram.model import Clean, Memory
@@ -321,7 +321,7 @@ class Grants:
         """The same, with the patterns that it means, if this agent has what it names. Raises `NotFound`."""
         for id, memory in zip(subject.memories, self._store.get(self._scope, subject.memories), strict=True):
             if memory is None:
-                raise NotFound(f"there is no memory {id!a}; `engram memory list` shows what there is")
+                raise NotFound(f"there is no memory {id!a}", hint=Hint("memory list"))
         names = tuple(self._sharing.meant_pattern(self._scope, name) for name in subject.patterns)
         return subject.model_copy(update={"patterns": names})
 

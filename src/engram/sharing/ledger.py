@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 
 from engram.clock import EPOCH, Sources
-from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from engram.errors import Conflict, Hint, InvalidInput, NotAllowed, NotFound
 from engram.model import Clean
 from engram.model.grant import EVERYONE, Grant, GrantState, Right, Subject
 from engram.model.memory import describe_error
@@ -237,7 +237,7 @@ def _reaches(grant: Grant, agent: str, groups: dict[str, tuple[int, frozenset[st
 
 def unknown(id: str) -> NotFound:
     """There is no such grant, or it is none of the asker's business: both answer in the same way."""
-    return NotFound(f"there is no grant {id!a}; `engram grant list` shows what there is")
+    return NotFound(f"there is no grant {id!a}", hint=Hint("grant list"))
 
 
 def subject_of(

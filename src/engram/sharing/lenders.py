@@ -14,7 +14,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound
+from engram.errors import Hint, InvalidInput, NotFound
 from engram.learning.decisions.beta import Beta
 from engram.learning.patterns.pattern_lookup import PatternName, find_patterns, name_words
 from engram.learning.patterns.successes import slug
@@ -251,7 +251,7 @@ class Sharing:
             names = ", ".join(each.name for each in found[:NAMED])
             raise InvalidInput(f"{word!a} can mean several patterns; say which: {names}")
         if not found:
-            raise NotFound(f"there is no pattern {word!a}; `engram memory patterns` shows what there is")
+            raise NotFound(f"there is no pattern {word!a}", hint=Hint("memory patterns"))
         return word if word in found[0] else found[0].name
 
     def _labels(self, owner: Scope, ids: Sequence[str]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Where memories are kept."""
+"""Stores of memories."""

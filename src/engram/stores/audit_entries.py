@@ -1,4 +1,4 @@
-"""What stores put on record: one deed for each call that changes something, and the rows that keep them.
+"""Audit entries: one action for each call that changes something, and the rows that keep them.
 
 Not on record is housekeeping, which changes nothing that anybody was told: access counts, what was shown, how far a
 vector database has been filled, what was learned (it is derived), when something last ran.
@@ -56,11 +56,11 @@ _KEPT = {
 
 @dataclass(slots=True)
 class PendingEntries:
-    """What a transaction does; written when everything else is, so that nobody waits for it longer than he must."""
+    """The audit entries of a transaction, which are written last: others wait for the end of the trail."""
 
-    deeds: list[AuditAction] = field(default_factory=list)
-    shown: Mapping[tuple[str, str], LoggedRecall] = field(default_factory=dict)
-    """What was shown to whom under which id and goes to the database together with it."""
+    actions: list[AuditAction] = field(default_factory=list)
+    recalls: Mapping[tuple[str, str], LoggedRecall] = field(default_factory=dict)
+    """The logged recalls that are written in the same transaction."""
     closed: bool = False
 
 
@@ -187,7 +187,7 @@ def forgot(scope: Scope, receipts: Sequence[ForgetReceipt]) -> AuditAction:
 
 
 def annotated(scope: Scope, memory: Memory, changes: Changes) -> AuditAction:
-    """What surrounds a memory was changed."""
+    """Tags, importance or another annotation of a memory was changed."""
     names: list[JsonValue] = [name for name in changes.__slots__ if getattr(changes, name) is not None]
     return _about(scope, "annotate", [memory.id], {"changed": names, "version": memory.version})
 
@@ -203,7 +203,7 @@ def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> Au
 
 
 def _told(scope: Scope, event: Event) -> AuditAction | None:
-    """What an event says that is a deed of its own: of consent, of an annex, of keeping, of defining an agent."""
+    """Return the action of an event that has one of its own: grants, imported sources, retention, agent definitions."""
     if event.kind == "definition" and not reserved(scope.agent):
         return AuditAction("agent.define", "", scope.agent, event.id)
     if not reserved(scope.agent):
@@ -251,7 +251,7 @@ def unembedded(keep: str, count: int) -> AuditAction:
 
 
 def administrative(name: str) -> bool:
-    """Whether setting this is an act of whoever looks after the database."""
+    """Tell whether changing this setting is an administrative action, and not housekeeping."""
     return not name.startswith(HOUSEKEEPING)
 
 

@@ -1,4 +1,4 @@
-"""How a SQLite file is spoken to: by Python's own module, or, encrypted as a whole, by SQLCipher."""
+"""Drivers of SQLite files: Python's own module, or SQLCipher for files encrypted as a whole."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Driver:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Which SQLite this is."""
+        """The version of SQLite."""
         return tuple(self.module.sqlite_version_info)
 
 

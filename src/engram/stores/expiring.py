@@ -96,7 +96,7 @@ class InProcessExpiring:
             self._ends.clear()
 
     def __len__(self) -> int:
-        """How many values there are."""
+        """Return the number of values."""
         with self._lock:
             self._drop_expired()
             return len(self._kept)
@@ -118,6 +118,6 @@ class InProcessExpiring:
             heapq.heapify(self._ends)
 
     def _is_kept(self, end: tuple[int, int, Slot]) -> bool:
-        """Whether this is the end of the value that is there now, and not of an older one."""
+        """Tell whether this is the expiry of the present value, and not of an older one."""
         _, order, slot = end
         return slot in self._kept and self._kept[slot][0] == order

@@ -15,9 +15,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from engram.ports import Match, Query, Scope, TermCounts
+from engram.stores.rows import scope_term
 from engram.stores.rules import ENOUGH, telling
 from engram.stores.schema import memories
-from engram.text.terms import digest
 
 MAJORITY = 0.5
 """From this share of all rows on, naming the scope in the search costs more than it saves."""
@@ -27,8 +27,6 @@ VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab
 
 _words = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.column("words"))
 _score: sa.ColumnElement[float] = sa.literal_column("-bm25(memory_words, 0.0, 1.0)")
-_INDEX = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
-_UNINDEX = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
 _KNOWN = "SELECT v.term, v.doc FROM json_each(:terms) t CROSS JOIN temp.vocabulary v ON v.term = t.value"
 _HOLDERS = "SELECT count(*) FROM memory_words WHERE memory_words MATCH :match"
 _BEST = (
@@ -56,19 +54,6 @@ class FtsWords:
 
     def __init__(self) -> None:
         self._sizes: dict[Scope, tuple[int, int, int]] = {}
-
-    def index(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
-        if rows:
-            conn.execute(
-                _INDEX,
-                [{"seq": seq, "scope": scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows],
-            )
-
-    def unindex(self, conn: sa.Connection, seqs: Sequence[int]) -> None:
-        """Make rows unfindable."""
-        if seqs:
-            conn.execute(_UNINDEX, [{"seq": seq} for seq in seqs])
 
     def search(
         self,
@@ -100,13 +85,13 @@ class FtsWords:
         return found[query.offset : wanted]
 
     def holders(self, conn: sa.Connection, terms: Sequence[str]) -> Mapping[str, int]:
-        """How many rows of the file hold each term, without those that none holds."""
+        """Count the rows of the file that hold each term; terms that none holds are left out."""
         return dict(fetch(conn, _KNOWN, {"terms": json.dumps(list(terms))}))
 
     def spread(
         self, conn: sa.Connection, scope: Scope, terms: Sequence[str], holders: Mapping[str, int], latest: int
     ) -> TermCounts:
-        """How common the terms are in a scope; where others are the majority, only it is counted."""
+        """Count the rows of a scope that hold each term, or estimate from the file if most rows are of this scope."""
         own, all_rows = self._size(conn, scope, latest)
         if own > MAJORITY * all_rows:
             return TermCounts(own, {term: min(own, count) for term, count in holders.items()})
@@ -114,7 +99,7 @@ class FtsWords:
         return TermCounts(own, counts)
 
     def marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """What the index has of each row."""
+        """Read the index entry of each row."""
         rows = conn.execute(sa.select(_words.c.rowid, _words.c.scope, _words.c.words))
         return ((seq, (scope, words)) for seq, scope, words in rows)
 
@@ -159,7 +144,7 @@ class FtsWords:
         return [Match(id, max(0.0, score)) for id, score in conn.execute(found)]
 
     def _size(self, conn: sa.Connection, scope: Scope, latest: int) -> tuple[int, int]:
-        """How many rows belong to this scope, and how many there are; counted anew after a tenth more writes."""
+        """Count the rows of this scope, and all; counted again after a tenth more writes."""
         seen, own, all_rows = self._sizes.get(scope, (0, 0, 0))
         if latest > 1.1 * seen:
             own = self.holders(conn, [scope_term(scope.agent)]).get(scope_term(scope.agent), 0)
@@ -173,11 +158,6 @@ def passing_rows(conn: sa.Connection, seqs: Sequence[int], clauses: Sequence[sa.
     listed = sa.func.json_each(json.dumps(list(seqs))).table_valued("value")
     rows = sa.select(memories.c.seq, memories.c.id).where(memories.c.seq.in_(sa.select(listed.c.value)), *clauses)
     return {row.seq: row.id for row in conn.execute(rows)}
-
-
-def scope_term(agent: str) -> str:
-    """What stands for a scope in the index: a term that no text has."""
-    return "s" + digest(agent)
 
 
 def counter_of(terms: Sequence[str]) -> Callable[[str], tuple[int, list[int]]]:

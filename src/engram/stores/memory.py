@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from engram.clock import EPOCH, Sources
-from engram.errors import Conflict, NotFound, StoreClosed
+from engram.errors import Conflict, Hint, NotFound, StoreClosed
 from engram.model import AuditEntry, Checkpoint, ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.model.api_key import ApiKey
 from engram.model.audit import GENESIS
@@ -77,7 +77,7 @@ class Row:
 
 @dataclass(slots=True)
 class Room:
-    """Everything of one scope."""
+    """All data of one scope."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     keys: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -207,7 +207,7 @@ class InMemoryStore:
             return {id: row.memory.version for id, row in self._passing(scope, where).items()}
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Whose words are remembered."""
+        """Return the names of speakers."""
         with self._lock:
             return sorted({row.memory.speaker for row in self._room(scope).rows.values() if row.memory.speaker})
 
@@ -227,7 +227,7 @@ class InMemoryStore:
             return [_glimpse(row, terms) for row in seen.values()]
 
     def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
-        """How common the terms are."""
+        """Count the memories of a scope, and those that hold each term."""
         with self._lock:
             rows = self._room(scope).rows.values()
             return TermCounts(len(rows), {term: sum(term in row.terms for row in rows) for term in terms})
@@ -277,7 +277,7 @@ class InMemoryStore:
         with self._lock:
             row = self._room(scope).rows.get(id)
             if row is None:
-                raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+                raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
             if expected_version is not None and expected_version != row.memory.version:
                 raise Conflict(f"memory {id} is at version {row.memory.version}, not {expected_version}; read it again")
             update = {name: value for name, value in _fields(changes).items() if value is not None}
@@ -321,7 +321,7 @@ class InMemoryStore:
                 self._room(scope).shown[shown.id] = shown
 
     def get_recall(self, scope: Scope, id: str) -> LoggedRecall | None:
-        """What was shown under an id, also if its outcome was told."""
+        """Return a logged recall, also if its outcome is known."""
         with self._lock:
             room = self._room(scope)
             if (credit := room.credits.get(id)) is not None:
@@ -410,7 +410,7 @@ class InMemoryStore:
             return [event for event in self._room(scope).events.values() if event.subject in wanted]
 
     def changes(self, scope: Scope, after: int, limit: int) -> list[MemoryChange]:
-        """What came and went after a number, the oldest of it first."""
+        """Return the memories stored and deleted after a number, the oldest first."""
         with self._lock:
             room = self._room(scope)
             came = [MemoryChange(row.seq, "stored", id, row.memory.created_at) for id, row in room.rows.items()]
@@ -511,14 +511,14 @@ class InMemoryStore:
             return [row.memory for row in sorted(missing, key=lambda row: row.seq)[:limit]]
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
-        """How many memories have no vector of this embedder."""
+        """Count the memories without a vector of this embedder."""
         self._guard()
         with self._lock:
             rows = [row for room in self._rooms.values() for row in room.rows.values()]
             return sum((namespace, embedder) not in row.placed for row in rows)
 
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
-        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
+        """List the vectors of a memory by namespace and embedder; none if it is not in this scope."""
         with self._lock:
             row = self._room(scope).rows.get(id)
             places = sorted(row.placed.items()) if row else []
@@ -618,7 +618,7 @@ class InMemoryStore:
         self._guard()
         with self._lock:
             if through not in self._checkpoints:
-                raise NotFound(f"there is no checkpoint of entry {through}; `engram audit checkpoint` makes one")
+                raise NotFound(f"there is no checkpoint of entry {through}", hint=Hint("audit checkpoint", "makes one"))
             gone = sum(entry.seq <= through for entry in self._trail)
             self._note(audit_entries.pruned(self._checkpoints[through], gone))
             self._trail = [entry for entry in self._trail if entry.seq > through]

@@ -1,4 +1,4 @@
-"""What surrounds memories in SQL tables: who spoke, and what came before and after in a session.
+"""Queries for speakers and for neighbours in a session, in SQL tables.
 
 These are the statements of every recall, so they are written out, and each is prepared once.
 """
@@ -50,7 +50,7 @@ def neighbours(listed: str, reach: int) -> sa.TextClause:
 
 @cache
 def glances(listed: str, words: str, join: str) -> sa.TextClause:
-    """What ranking sees of rows by number; `words` is what the index says about a row's words, `join` where."""
+    """The query for ranking inputs of numbered rows; `words` are the columns of the word index, `join` its table."""
     return sa.text(
         " ".join([shown(words), "FROM memories m", join, STATS, f"WHERE m.agent = :agent AND m.seq {listed}"])
     )

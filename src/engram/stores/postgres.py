@@ -38,7 +38,7 @@ from engram.stores.migrate import upgrade
 from engram.stores.rows import Row
 from engram.stores.rules import ENOUGH, MOST_SCORED, nearest, telling, vector_key
 from engram.stores.schema import REVISION, PgVector, memories, memory_index, settings, tombstones
-from engram.stores.sql import LATER, PUSHED, WRITE, SqlStore, sound, storable
+from engram.stores.sql import LATER, PUSHED, WRITE, SqlStore, Tables, Touches, sound, storable
 from engram.text.terms import K1, B, digest
 
 R = TypeVar("R")
@@ -171,7 +171,7 @@ _GLANCES = neighbours.glances(
 
 @dataclass(slots=True)
 class _TermStatistics:
-    """How many rows a scope has, how long they are, and how many hold each of some terms."""
+    """The number of rows of a scope, their mean length, and the number that hold each of some terms."""
 
     seq: int
     """The number of the last write before these were counted."""
@@ -182,7 +182,7 @@ class _TermStatistics:
 
 @dataclass(slots=True)
 class _Snapshot:
-    """What a transaction about one scope has read already: none of it can change before the transaction ends."""
+    """Values that a transaction about one scope has read; none of them can change before it ends."""
 
     scope: Scope
     conn: sa.Connection
@@ -190,24 +190,23 @@ class _Snapshot:
     spaces: dict[tuple[str, str], tuple[int | None, int]] = field(default_factory=dict)
 
 
-class PostgresStore(SqlStore):
-    """A `MemoryStore` on a PostgreSQL server that many clients can use at once."""
+class PostgresTables(Tables):
+    """The tables in one PostgreSQL database."""
+
+    overlap = 1000  # numbers are given when a transaction writes, and seen when it commits
 
     def __init__(
         self,
-        url: str,
+        url: sa.URL,
         sources: Sources,
         *,
-        durable: bool = True,
-        busy_seconds: float = 30.0,
-        pool_size: int = 8,
-        max_overflow: int = 24,
-        remote: VectorStore | None = None,
-        cipher: Cipher | None = None,
-        encryption: str = "none",
-        opened: VectorStore | None = None,
+        durable: bool,
+        busy_seconds: float,
+        pool_size: int,
+        max_overflow: int,
+        opened: VectorStore | None,
     ) -> None:
-        self.url = _parsed(url).set(drivername="postgresql+psycopg")
+        self.url = url
         self._busy_seconds = busy_seconds
         self._indexed: set[tuple[str, str, int]] = set()
         self._wanted: set[tuple[str, str, int]] = set()
@@ -215,18 +214,15 @@ class PostgresStore(SqlStore):
         self._marks: dict[VectorSpace, tuple[str, int, set[tuple[str, int]]]] = {}
         self._syncing = threading.Lock()
         self._held = threading.local()
-        self._known: dict[Scope, _TermStatistics] = {}  # of large scopes, and of common terms
+        self.known: dict[Scope, _TermStatistics] = {}
+        """Of large scopes, and of common terms."""
         self._counting = threading.Lock()
-        engine = self._make_engine(durable, busy_seconds, pool_size, max_overflow)
-        super().__init__(engine, sources, remote, cipher=cipher)
+        super().__init__(self._make_engine(durable, busy_seconds, pool_size, max_overflow), sources)
         try:
             self._prepare()
-            self._unlock(self._name, encryption)
         except BaseException:
-            self._engine.dispose()
+            self.engine.dispose()
             raise
-
-    _overlap = 1000  # numbers are given when a transaction writes, and seen when it commits
 
     # Opening -----------------------------------------------------------------------------------------
 
@@ -260,34 +256,36 @@ class PostgresStore(SqlStore):
 
     def _prepare(self) -> None:
         """Bring the database to the newest schema, once, however many processes open it at the same time."""
-        with self._read(None) as conn:
+        with self.read(None) as conn:
             version = _version(conn)
         if version == REVISION:
             return
         if version is not None and version > REVISION:
             raise NewerSchema(
-                f"{self._name} was written by a newer Engram (schema {version}, this one knows {REVISION}); "
+                f"{self.name} was written by a newer Engram (schema {version}, this one knows {REVISION}); "
                 "upgrade with `pip install -U engram-learning`"
             )
-        with self._write(None) as conn:
+        with self.write(None) as conn:
             _as_owner(conn)
             if _version(conn) != REVISION:
-                _require_pgvector(conn, self._name)
+                _require_pgvector(conn, self.name)
                 upgrade(conn)
-        self._engine.dispose()  # new connections take on the role that the migration made
+        self.engine.dispose()  # new connections take on the role that the migration made
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """The URL without its password and options."""
         return self.url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
 
-    def _enter(self, conn: sa.Connection, scope: Scope | None) -> None:
+    def enter(self, conn: sa.Connection, scope: Scope | None) -> None:
         """Tell row-level security whose rows this transaction may see."""
         everybody = {"agent": "", "everyone": "on"}
         conn.execute(_ENTER, everybody if scope is None else {"agent": scope.agent, "everyone": ""})
 
     @contextmanager
-    def _connection(self) -> Iterator[sa.Connection]:
-        with super()._connection() as conn:
+    def connection(self) -> Iterator[sa.Connection]:
+        """A connection that raises errors of `engram.errors`."""
+        with super().connection() as conn:
             yield conn.execution_options(**{OUTBOX: [], MOMENT: getattr(self._held, "begins", False)})
 
     @contextmanager
@@ -305,20 +303,21 @@ class PostgresStore(SqlStore):
         stack = ExitStack()
         self._held.begins = True
         try:
-            return stack, stack.enter_context(self._read(scope))
+            return stack, stack.enter_context(self.read(scope))
         finally:
             self._held.begins = False
 
-    def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+    def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+        """The result of some reading in one transaction; a store may try it again."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         if held is not None and held.scope == scope:
             try:
                 return work(held.conn)
             except sa.exc.DBAPIError as error:
-                if not isinstance(self._translate(error), _TryAgain | _Lost):
+                if not isinstance(self.translate(error), _TryAgain | _Lost):
                     raise
                 self._give_up(held)
-        return self._patiently(lambda: super(PostgresStore, self)._look(scope, work))
+        return self._patiently(lambda: super(PostgresTables, self).look(scope, work))
 
     def _give_up(self, held: _Snapshot) -> None:
         """The rest is read by transactions of their own."""
@@ -327,26 +326,26 @@ class PostgresStore(SqlStore):
             transaction.rollback()
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
-        """What is known of the snapshot that this thread is in, or nothing yet."""
+        """Return the snapshot that this thread is in, or a new one."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
-    def _transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+    def transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """Run a write, and again if it did not go through; the server knows if one went whose answer was lost."""
         done: list[tuple[str, R]] = []
 
         def attempt() -> R:
-            counts: Mapping[tuple[str, str], tuple[int, int]] = {}
+            counts: Touches = {}
             try:
-                with self._write(scope) as conn:
+                with self.write(scope) as conn:
                     if done and _went_through(conn, done[-1][0]):
                         return done[-1][1]
                     done.clear()
                     result = work(conn)
-                    counts = self._finish(conn)
+                    counts = self.finish(conn)
                     done.append((str(conn.scalar(_THIS)), result))
             except (Conflict, _TryAgain):  # all of it was undone
-                self._count(counts)
+                self.pending.count(counts)
                 raise
             return result
 
@@ -361,34 +360,41 @@ class PostgresStore(SqlStore):
             except (_TryAgain, _Lost):
                 if time.monotonic() > patience:
                     raise
-                time.sleep(pause * (0.5 + self._sources.random.random()))
+                time.sleep(pause * (0.5 + self.sources.random.random()))
         return attempt()
 
     # Words -------------------------------------------------------------------------------------------
 
-    def _number(self, conn: sa.Connection, count: int) -> list[int]:
+    def number(self, conn: sa.Connection, count: int) -> list[int]:
+        """So many write numbers that nobody else has, rising."""
         return sorted(conn.scalars(_NUMBER, {"count": count}))
 
-    def _enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
-        at = micros(self._sources.now())
+    def enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
+        """Make sure that the agent is known; so many write numbers."""
+        at = micros(self.sources.now())
         return sorted(conn.scalars(_ENROL, {"agent": scope.agent, "at": at, "count": count}))
 
-    def _chain(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
-        self._enter(conn, None)  # the entry before may be anybody's
+    def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
+        """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
+        self.enter(conn, None)  # the entry before may be anybody's
         conn.execute(_TAKE_TURN, {"lock": AUDIT_LOCK})
         for entry in entries:
             conn.execute(_CHAIN, entry.row | {"before": entry.before, "middle": entry.middle, "after": entry.after})
 
-    def _as_keeper(self, conn: sa.Connection) -> None:
+    def as_owner(self, conn: sa.Connection) -> None:
+        """Work with the right to remove entries of the audit trail, for the rest of the transaction."""
         _as_owner(conn)
 
-    def _flush(self) -> None:
-        self._transact(None, lambda conn: conn.scalar(_THIS))  # counts are handed over once the server has answered
+    def flush(self) -> None:
+        """Write what waits, with an empty transaction."""
+        self.transact(None, lambda conn: conn.scalar(_THIS))  # counts are handed over once the server has answered
 
-    def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
+    def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
+        """The condition that a column has one of the values, all of them in one parameter."""
         return column == sa.any_(sa.bindparam(None, storable(values), type_=sa.ARRAY(sa.Text)))
 
-    def _index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
+    def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
+        """Make rows (agent, seq, terms) findable by their terms."""
         if rows:
             conn.execute(
                 _INDEX,
@@ -398,26 +404,30 @@ class PostgresStore(SqlStore):
                 ],
             )
 
-    def _unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
+    def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
+        """Make rows unfindable."""
         if seqs:
             conn.execute(_UNINDEX, {"agent": agent, "seqs": list(seqs)})
 
-    def _empty_words(self, conn: sa.Connection) -> None:
+    def empty_words(self, conn: sa.Connection) -> None:
+        """Make every row unfindable, also when the index is damaged."""
         # Who writes meanwhile would index a row of which the rebuilding does not know that it is indexed.
         conn.execute(sa.text("SET LOCAL statement_timeout = 0"))
         conn.execute(sa.text("LOCK TABLE memories IN SHARE ROW EXCLUSIVE MODE"))
         conn.execute(sa.text("DELETE FROM memory_words"))
 
-    def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
+    def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
+        """Read the word index: for each row its number, and a mark of its terms."""
         rows = conn.execute(sa.text("SELECT seq, agent, length, tsvector_to_array(words) AS terms FROM memory_words"))
         return ((row.seq, (row.agent, row.length, frozenset(row.terms))) for row in rows)
 
-    def _word_mark(self, agent: str, terms: list[str]) -> object:
+    def word_mark(self, agent: str, terms: list[str]) -> object:
+        """The mark that the index should have for a row."""
         return agent, len(terms), frozenset(_counted(terms))
 
-    def _by_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
+    def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
         """Words that tell most choose the rows that are scored; the newest with common words follow, if too few."""
-        known = self._known.get(scope)
+        known = self.known.get(scope)
         found, counts = self._scored(conn, scope, terms, query, known)
         if known is not None and abs(counts.seq - known.seq) > known.rows * NEWS:
             known = None
@@ -445,7 +455,7 @@ class PostgresStore(SqlStore):
             few = []
         wanted = query.limit + query.offset
         hits = _SCORED.subquery("hits")
-        passing = sa.and_(memories.c.seq == hits.c.seq, *self._conditions(scope, query))
+        passing = sa.and_(memories.c.seq == hits.c.seq, *self.conditions(scope, query))
         found = sa.select(hits, memories.c.id).select_from(hits.outerjoin(memories, passing)).order_by(*_best(hits))
         asked = _asked(scope, [*unknown, *few], terms, holders, known, wanted * ENOUGH)
         rows = conn.execute(found, asked).all()
@@ -461,7 +471,7 @@ class PostgresStore(SqlStore):
         """After the rows with telling words, the newest of those with common ones: no score tells them apart."""
         wanted = query.limit + query.offset
         hits = _NEWEST.subquery("hits")
-        passing = sa.and_(memories.c.seq == hits.c.seq, *self._conditions(scope, query))
+        passing = sa.and_(memories.c.seq == hits.c.seq, *self.conditions(scope, query))
         newest = sa.select(memories.c.id).select_from(hits.outerjoin(memories, passing)).order_by(hits.c.seq.desc())
         asked = {"agent": scope.agent, "query": _any_of(terms), "most": wanted * ENOUGH}
         ids, known = list(conn.scalars(newest, asked)), {match.id for match in found}
@@ -477,7 +487,7 @@ class PostgresStore(SqlStore):
         found = (
             sa.select(memories.c.id, hits.c.score)
             .select_from(sa.join(hits, memories, memories.c.seq == hits.c.seq))
-            .where(*self._conditions(scope, query))
+            .where(*self.conditions(scope, query))
             .order_by(*_best(hits))
             .limit(query.limit + query.offset)
         )
@@ -487,18 +497,19 @@ class PostgresStore(SqlStore):
     def _keep(self, scope: Scope, counts: _TermStatistics, seq: int) -> None:
         """Keep the counts of a large scope, as they were at a number, for those who ask next."""
         with self._counting:
-            known = self._known.pop(scope, None)
+            known = self.known.pop(scope, None)
             if counts.rows >= FEW:
                 holders = {term: number for term, number in counts.holders.items() if number >= COMMON}
                 if known is not None and known.seq == seq:
                     holders |= known.holders
-                self._known[scope] = _TermStatistics(seq, counts.rows, counts.mean, holders)
-            while len(self._known) > MOST_SCOPES:
-                del self._known[next(iter(self._known))]
+                self.known[scope] = _TermStatistics(seq, counts.rows, counts.mean, holders)
+            while len(self.known) > MOST_SCOPES:
+                del self.known[next(iter(self.known))]
 
-    def _around(
+    def neighbours(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[RankingInput]:
+        """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
         rows = conn.execute(neighbours.neighbours("= ANY(:listed)", reach), {"agent": scope.agent, "listed": list(ids)})
         seqs = sorted({seq for row in rows for seq in row if seq is not None})
         place = {term: column for column, term in enumerate(terms)}
@@ -513,7 +524,8 @@ class PostgresStore(SqlStore):
         seen = conn.execute(_GLANCES, {"agent": scope.agent, "listed": seqs, "terms": list(terms)})
         return [neighbours.glimpse((*row[:-3], row[-3:]), counts) for row in seen]
 
-    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
+    def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
+        """Count the rows of a scope, and those that hold each term."""
         counts = self._moment(conn, scope).counts
         if counts is not None and counts.holders.keys() >= {*terms}:
             return TermCounts(counts.rows, {term: counts.holders[term] for term in terms})
@@ -523,8 +535,9 @@ class PostgresStore(SqlStore):
 
     # Vectors -----------------------------------------------------------------------------------------
 
-    def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        if self._sealer is not None:
+    def search_vectors(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        """The rows of a scope nearest to a vector, best first."""
+        if self.codec.encrypted:
             return self._by_opened_vector(conn, scope, near, query)
         dim, count = self._vector_space(conn, scope, near)
         if dim is not None and dim != len(near.vector):
@@ -538,7 +551,7 @@ class PostgresStore(SqlStore):
         return found[query.offset : wanted]
 
     def _vector_space(self, conn: sa.Connection, scope: Scope, near: Placed) -> tuple[int | None, int]:
-        """How many dimensions the vectors have among which one looks, and how many there are, if not many."""
+        """Return the dimensions of the vectors that are searched, and their number, up to a limit."""
         spaces = self._moment(conn, scope).spaces
         name = (near.namespace, near.embedder)
         if name not in spaces:
@@ -574,7 +587,7 @@ class PostgresStore(SqlStore):
             .where(v.namespace == sa.literal_column(_literal(near.namespace)))
             .where(v.embedder == sa.literal_column(_literal(near.embedder)))
             .where(v.dim == sa.literal_column(str(int(dim))))
-            .where(v.agent == scope.agent, *self._conditions(scope, query))
+            .where(v.agent == scope.agent, *self.conditions(scope, query))
             .order_by(sa.text("distance"))
             .limit(count)
         )
@@ -594,10 +607,10 @@ class PostgresStore(SqlStore):
             self._sync(conn, self._opened_vectors, space)
             if query.among is None:
                 found, everything = nearest(search, wanted, wanted * ENOUGH)
-                allowed = self._allowed(conn, scope, query, [match.id for match in found])
+                allowed = self.allowed(conn, scope, query, [match.id for match in found])
                 kept = [match for match in found if match.id in allowed]
             if len(kept) < wanted and not everything:
-                among = self._passing_keys(conn, space, query)
+                among = self.passing_keys(conn, space, query)
                 kept, _ = nearest(partial(search, among=among), wanted, wanted * ENOUGH)
         return kept[query.offset : wanted]
 
@@ -611,48 +624,53 @@ class PostgresStore(SqlStore):
         _, last, seen = mark
         v, t, agent = memory_index.c, tombstones.c, space.scope.agent
         here = (v.agent == agent, v.namespace == space.namespace, v.embedder == space.embedder)
-        graves = sa.select(t.memory_id, t.seq, t.passages).where(t.agent == agent, t.seq > last - self._overlap)
+        graves = sa.select(t.memory_id, t.seq, t.passages).where(t.agent == agent, t.seq > last - self.overlap)
         went = [row for row in conn.execute(graves) if (row.memory_id, row.seq) not in seen]
         opened.remove(space, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
-        new = sa.select(memory_index).where(*here, v.seq > last - self._overlap).order_by(v.seq)
-        came = [self._readable(conn, row) for row in conn.execute(new) if (row.memory_id, row.seq) not in seen]
+        new = sa.select(memory_index).where(*here, v.seq > last - self.overlap).order_by(v.seq)
+        came = [self.mirrored_row(conn, row) for row in conn.execute(new) if (row.memory_id, row.seq) not in seen]
         for which, matrix in sound([row.dim for row in came], [row.vector for row in came]):
             opened.add(space, [vector_key(came[n].memory_id, came[n].passage) for n in which], matrix)
         news = {(row.memory_id, row.seq) for row in came} | {(row.memory_id, row.seq) for row in went}
         newest = max([last, *(seq for _, seq in news)])
-        seen = {(id, seq) for id, seq in seen | news if seq > newest - self._overlap}
+        seen = {(id, seq) for id, seq in seen | news if seq > newest - self.overlap}
         self._marks[space] = (epoch, newest, seen)
 
-    def _after_fork(self) -> None:
+    def after_fork(self) -> None:
+        """Leave the parent's connections, locks and pending counts alone and start with new ones."""
         self._syncing, self._counting = threading.Lock(), threading.Lock()
-        super()._after_fork()
+        super().after_fork()
 
-    def _packed(self, vector: bytes) -> bytes:
-        """As a vector that means nothing: pgvector holds numbers only, of which two bytes make one without loss."""
+    def pack_vector(self, vector: bytes) -> bytes:
+        """Pack encrypted bytes as a vector, since pgvector holds numbers only: two bytes make one without loss."""
         padded = vector + bytes(len(vector) % 2)
         numbers = np.frombuffer(padded, dtype="<u2").astype("<f4")
         if len(numbers) >= MAX_DIM:
             raise InvalidInput(f"a sealed vector may have {2 * MAX_DIM} bytes at most, not {len(vector)}")
         return np.concatenate([np.array([len(vector) % 2], dtype="<f4"), numbers]).tobytes()
 
-    def _unpacked(self, vector: bytes) -> bytes:
+    def unpack_vector(self, vector: bytes) -> bytes:
+        """The inverse of `pack_vector`."""
         numbers = np.frombuffer(vector, dtype="<f4")
         if not len(numbers) or not np.all((numbers >= 0) & (numbers < 2**16) & (numbers == np.floor(numbers))):
             return b""
         data = numbers[1:].astype("<u2").tobytes()
         return data[: len(data) - int(numbers[0])]
 
-    def _vectors_went(self, conn: sa.Connection) -> None:
-        if self._sealer is not None:  # no number tells which; everybody has to read them anew
-            conn.execute(_SET, {"name": VECTORS_EPOCH, "value": self._sources.new_id()})
+    def vectors_removed(self, conn: sa.Connection) -> None:
+        """Called when vectors are taken from memories that stay."""
+        if self.codec.encrypted:  # no number tells which; everybody has to read them anew
+            conn.execute(_SET, {"name": VECTORS_EPOCH, "value": self.sources.new_id()})
 
-    def _vectors_came(self, rows: Sequence[Row]) -> None:
-        if self._sealer is not None:
+    def vectors_added(self, rows: Sequence[Row]) -> None:
+        """Called when vectors were added to the mirror."""
+        if self.codec.encrypted:
             return
         spaces = {(row["namespace"], row["embedder"], row["dim"]) for row in rows if row["dim"] <= MAX_INDEXED_DIM}
         self._wanted |= spaces - self._indexed
 
-    def _after_write(self) -> None:
+    def after_write(self) -> None:
+        """Called after each commit."""
         while self._wanted:
             space = self._wanted.pop()
             self._indexed.add(space)
@@ -672,14 +690,15 @@ class PostgresStore(SqlStore):
             f"vector_cosine_ops) WHERE namespace = {_literal(namespace)} AND embedder = {_literal(embedder)} "
             f"AND dim = {int(dim)}"
         )
-        with self._engine.connect() as conn, conn.begin():
+        with self.engine.connect() as conn, conn.begin():
             if conn.scalar(sa.text("SELECT to_regclass(:name)"), {"name": name}) is None:
                 _as_owner(conn)
                 conn.exec_driver_sql(make.replace("%", "%%"))
 
     # Keeping the database well -----------------------------------------------------------------------
 
-    def _guard_rows(self, conn: sa.Connection) -> None:
+    def refuse_plain_rows(self, conn: sa.Connection) -> None:
+        """Make the database refuse plain rows from now on, whoever writes them."""
         _as_owner(conn)
         for name in conn.scalars(_NEAR_INDEXES).all():  # sealed vectors have other lengths
             conn.exec_driver_sql(f'DROP INDEX "{name}"')
@@ -688,48 +707,87 @@ class PostgresStore(SqlStore):
             if conn.scalar(_CONSTRAINT, {"name": name, "table": table}) is None:
                 conn.exec_driver_sql(f"ALTER TABLE {table} ADD CONSTRAINT {name} CHECK ({sealed}) NOT VALID")
 
-    def _scrub(self) -> None:
+    def scrub_files(self) -> None:
         """Rewrite the tables; the server's log and its backups are its own."""
-        with self._engine.connect() as conn:
+        with self.engine.connect() as conn:
             raw: Any = conn.connection.driver_connection
             raw.execute("SELECT set_config('role', 'none', false), set_config('statement_timeout', '0', false)")
             for table in (*GUARDS, "memory_index", "memory_words", "memory_tags", "memory_keys", "settings"):
                 raw.execute(f"VACUUM FULL {table}")
             conn.invalidate()  # with its rights and limits
 
-    def _facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
+    def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
+        """Return facts about the database: its place, size and schema."""
         facts = conn.execute(
             sa.text(
                 "SELECT pg_database_size(current_database()) AS bytes, current_setting('server_version') AS server, "
                 "(SELECT extversion FROM pg_extension WHERE extname = 'vector') AS pgvector, current_user AS role"
             )
         ).one()
-        return {"path": self._name, "schema": _version(conn), **facts._asdict()}
+        return {"path": self.name, "schema": _version(conn), **facts._asdict()}
+
+    def advance_sequence(self, conn: sa.Connection, last: int) -> None:
+        """Number the next writes higher than `last`."""
+        conn.execute(sa.text("SELECT setval('engram_seq', greatest(:last, nextval('engram_seq')))"), {"last": last})
+
+    def translate(self, error: sa.exc.DBAPIError) -> EngramError:
+        """The driver's error in our words."""
+        if getattr(error.orig, "sqlstate", None) == "23505" and self._is_taken_id(error.orig):
+            return Conflict("a memory with this id exists; nothing was stored. Use a new id")
+        return _translate(self.name, f"{self.url.host or 'the server'}:{self.url.port or 5432}", error)
+
+    def _is_taken_id(self, error: Any) -> bool:
+        """Tell whether a row violates the key of `memories`, or of one of its partitions."""
+        schema, table, name = error.diag.schema_name, error.diag.table_name, error.diag.constraint_name
+        if name == "memories_pkey" or (table != memories.name and table in memories.metadata.tables):
+            return bool(name == "memories_pkey")
+        try:
+            with self.engine.connect() as conn:
+                return conn.scalar(_TAKEN_ID, {"schema": schema, "table": table, "name": name}) is not None
+        except (sa.exc.DBAPIError, sa.exc.TimeoutError):  # the write is tried again, and will find out
+            return False
+
+
+class PostgresStore(SqlStore):
+    """A `Store` on a PostgreSQL server that many clients can use at once."""
+
+    def __init__(
+        self,
+        url: str,
+        sources: Sources,
+        *,
+        durable: bool = True,
+        busy_seconds: float = 30.0,
+        pool_size: int = 8,
+        max_overflow: int = 24,
+        remote: VectorStore | None = None,
+        cipher: Cipher | None = None,
+        encryption: str = "none",
+        opened: VectorStore | None = None,
+    ) -> None:
+        self.url = _parsed(url).set(drivername="postgresql+psycopg")
+        tables = PostgresTables(
+            self.url,
+            sources,
+            durable=durable,
+            busy_seconds=busy_seconds,
+            pool_size=pool_size,
+            max_overflow=max_overflow,
+            opened=opened,
+        )
+        super().__init__(tables, remote, cipher)
+        try:
+            self._encryption.unlock(tables.name, encryption, remote=remote is not None)
+        except BaseException:
+            tables.engine.dispose()
+            raise
+        self.snapshot = tables.snapshot
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """A server is backed up with its own tools, or copied into a file. Raises `Unsupported`."""
         raise Unsupported(
             "a PostgreSQL server is backed up with pg_dump; `engram db copy` copies its memories into a SQLite file"
         )
-
-    def _advance_sequence(self, conn: sa.Connection, last: int) -> None:
-        conn.execute(sa.text("SELECT setval('engram_seq', greatest(:last, nextval('engram_seq')))"), {"last": last})
-
-    def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
-        if getattr(error.orig, "sqlstate", None) == "23505" and self._is_taken_id(error.orig):
-            return Conflict("a memory with this id exists; nothing was stored. Use a new id")
-        return _translate(self._name, f"{self.url.host or 'the server'}:{self.url.port or 5432}", error)
-
-    def _is_taken_id(self, error: Any) -> bool:
-        """Whether it is the key of `memories` that a row violates, or that of a partition, whatever its name."""
-        schema, table, name = error.diag.schema_name, error.diag.table_name, error.diag.constraint_name
-        if name == "memories_pkey" or (table != memories.name and table in memories.metadata.tables):
-            return bool(name == "memories_pkey")
-        try:
-            with self._engine.connect() as conn:
-                return conn.scalar(_TAKEN_ID, {"schema": schema, "table": table, "name": name}) is not None
-        except (sa.exc.DBAPIError, sa.exc.TimeoutError):  # the write is tried again, and will find out
-            return False
 
 
 class _Sized(PgVector):
@@ -829,7 +887,7 @@ def _send_the_rest(conn: sa.Connection) -> None:
 
 
 def _went_through(conn: sa.Connection, transaction: str) -> bool:
-    """Whether an earlier transaction was committed. Raises if it is still about to be."""
+    """Tell whether an earlier transaction was committed. Raises if it is still in progress."""
     fate = conn.scalar(_FATE, {"transaction": transaction})
     if fate == "in progress":
         raise _TryAgain("the server has not finished what it was told before; try again")
@@ -868,7 +926,7 @@ def _version(conn: sa.Connection) -> str | None:
 
 
 def _counted(terms: Sequence[str]) -> dict[str, int]:
-    """How often each term occurs, as far as a tsvector can hold it."""
+    """Count each term, as far as a tsvector can hold it."""
     room, kept = MAX_TSVECTOR_BYTES, {}
     for term, count in Counter(terms).items():
         room -= len(term.encode()) + 2 * min(count, MAX_COUNTED) + 8
@@ -899,7 +957,7 @@ def _asked(
     known: _TermStatistics | None,
     most: int | None,
 ) -> dict[str, object]:
-    """What `_SCORED` wants to know: rows with one of the sought terms are scored by all of them."""
+    """The parameters of `_SCORED`: rows with one of the sought terms are scored by all of them."""
     return {
         "agent": scope.agent,
         "query": _any_of(sought),

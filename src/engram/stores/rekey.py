@@ -72,7 +72,7 @@ def everybody(conn: sa.Connection) -> list[str]:
 
 
 def total(conn: sa.Connection) -> int:
-    """How many rows there are to be sealed."""
+    """Count the rows to be encrypted."""
     return sum(conn.scalar(sa.select(sa.func.count()).select_from(table)) or 0 for table in TABLES)
 
 
@@ -118,7 +118,7 @@ def destroy(conn: sa.Connection, agent: str) -> dict[str, int]:
 
 
 def is_plain(table: sa.Table, row: Mapping[Any, Any]) -> bool:
-    """Whether a row was never sealed."""
+    """Tell whether a row is not encrypted."""
     if table is memory_index:
         return bool(len(row["vector"]) == 4 * row["dim"])
     return not sealing.sealed_with(table.name, row)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from engram.clock import from_micros, micros
 from engram.errors import StoreCorrupt
 from engram.model import Clean, Content, Memory, MemoryType, Origin, Provenance
-from engram.ports import Credit, Event, LoggedRecall, Scope
-from engram.text.terms import digest, normal_form
+from engram.ports import Credit, Event, LoggedRecall, Placed, Scope, Vector
+from engram.text.terms import digest, index_terms, normal_form
 
 Row = dict[str, Any]
 
@@ -65,7 +66,7 @@ def seal(row: Mapping[Any, Any]) -> str:
 
 
 def memory_parts(row: Mapping[Any, Any]) -> list[str]:
-    """Everything that the digest of a memory's row covers."""
+    """Return the parts of a memory's row that its digest covers."""
     return [repr(row[name]) for name in _SEALED]
 
 
@@ -132,7 +133,7 @@ def seal_event(row: Mapping[Any, Any]) -> str:
 
 
 def event_parts(row: Mapping[Any, Any]) -> list[str]:
-    """Everything that the digest of an event's row covers."""
+    """Return the parts of an event's row that its digest covers."""
     return [repr(row[name]) for name in _SEALED_EVENT]
 
 
@@ -169,14 +170,14 @@ PENDING = '%"helped":null%'
 
 
 def to_shown(row: Mapping[Any, Any]) -> LoggedRecall:
-    """What a row says was shown."""
+    """Return the logged recall of a row."""
     detail = json.loads(row["detail"])
     at, order, told = from_micros(row["at"]), tuple(detail.get("order", ())), detail.get("helped") is not None
     return LoggedRecall(row["id"], at, order, detail.get("parts", {}), detail.get("about", {}), told)
 
 
 def to_credit(row: Mapping[Any, Any]) -> Credit:
-    """What a row of recalls keeps; one that another version wrote may say less."""
+    """Return the credit of a row; one that another version wrote may have less."""
     detail = json.loads(row["detail"])
     order, helped = tuple(detail.get("order", ())), frozenset(detail.get("helped", ()))
     shares = {id: (good, bad) for id, (good, bad) in detail.get("shares", {}).items()}
@@ -191,3 +192,50 @@ def to_json(value: object) -> str:
 
 def _moment(value: int | None) -> datetime | None:
     return None if value is None else from_micros(value)
+
+
+def tag_rows(memory: Memory) -> list[Row]:
+    """The rows of a memory's tags."""
+    return [{"agent": memory.agent, "memory_id": memory.id, "tag": tag} for tag in dict.fromkeys(memory.tags)]
+
+
+def vector_rows(id: str, vectors: Sequence[Placed]) -> list[Row]:
+    """The rows of a memory's vectors, without agent and number."""
+    return [
+        {
+            "memory_id": id,
+            "namespace": namespace,
+            "embedder": embedder,
+            "passage": passage,
+            "dim": len(vector),
+            "vector": np.asarray(vector, dtype="<f4").tobytes(),
+        }
+        for (namespace, embedder), passages in by_place(vectors).items()
+        for passage, vector in passages.items()
+    ]
+
+
+def by_place(vectors: Iterable[Placed]) -> dict[tuple[str, str], dict[int, Vector]]:
+    """The passages of one memory by namespace and embedder; the last of two vectors of one passage counts."""
+    places: dict[tuple[str, str], dict[int, Vector]] = {}
+    for placed in vectors:
+        places.setdefault((placed.namespace, placed.embedder), {})[placed.passage] = placed.vector
+    return places
+
+
+def memory_terms(memory: Memory) -> list[str]:
+    """The terms a memory is found by: its text, its context, its tags and the details of its kind."""
+    return index_terms("\n".join((memory.text, memory.context, *memory.tags, *_details(memory))))
+
+
+def _details(memory: Memory) -> Iterator[str]:
+    if memory.kind is MemoryType.DECISION:
+        return  # its text and context say the same
+    for name, value in memory.content:
+        if name != "kind" and value:
+            yield from value if isinstance(value, tuple) else (str(value),)
+
+
+def scope_term(agent: str) -> str:
+    """Return the term that stands for a scope in the word index; no text has it."""
+    return "s" + digest(agent)

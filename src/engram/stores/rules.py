@@ -1,10 +1,10 @@
-"""What every store agrees on: what a filter lets through, when two writes are one, how memories merge."""
+"""Rules shared by all stores: filters, equal writes, merging of memories."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +12,38 @@ import numpy as np
 
 from engram.clock import micros
 from engram.errors import InvalidInput
-from engram.model import Memory, MemoryType, Receipt, comparable_content
-from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, Placed, Scope, TableChecksum, Vector
-from engram.stores.rows import to_json
-from engram.text.terms import K1, B, digest, index_terms
+from engram.model import Memory, Receipt, comparable_content
+from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, TableChecksum, Vector
+from engram.ports.values import refuse_foreign
+from engram.stores.rows import by_place, memory_terms, to_json
+from engram.text.terms import K1, B, digest
+
+__all__ = [
+    "ENOUGH",
+    "MERGED",
+    "MOST_SCORED",
+    "REPLAYED",
+    "accepts",
+    "annotated",
+    "by_place",
+    "evidence",
+    "fingerprint",
+    "forgotten",
+    "key_receipt",
+    "memory_terms",
+    "merged",
+    "nearest",
+    "owner",
+    "refuse_foreign",
+    "stacked",
+    "superseded",
+    "tally",
+    "telling",
+    "term_score",
+    "term_weight",
+    "usefulness",
+    "vector_key",
+]
 
 REPLAYED = "already stored under this key"
 MERGED = "the same statement was already known; it now has more evidence"
@@ -24,20 +52,13 @@ MOST_SCORED = 2_500
 """How many rows may be scored before frequent words are left out of a search."""
 
 
-def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
-    """Raise `InvalidInput` if an entry belongs to another scope than the one it is stored in."""
-    for entry in entries:
-        if entry.memory.agent != scope.agent:
-            raise InvalidInput(f"a memory of {entry.memory.agent!r} cannot be stored in the scope of {scope.agent!r}")
-
-
 def forgotten(id: str, seq: int, at: datetime) -> Event:
-    """What is left of the events about a memory that went: that it went, for whoever has learned from them."""
+    """Return the event that replaces the events of a deleted memory, so that learned state is corrected."""
     return Event(f"{FORGOTTEN}:{seq}", FORGOTTEN, at, "", body={"id": id})
 
 
 def accepts(where: Filter, memory: Memory, context_key: str) -> bool:
-    """Whether a memory passes a filter."""
+    """Tell whether a memory passes a filter."""
     return (
         (not where.kinds or memory.kind in where.kinds)
         and where.tags <= set(memory.tags)
@@ -77,7 +98,7 @@ def key_receipt(entry: Entry, id: str, known: str) -> Receipt:
 
 
 def superseded(known: Memory, newcomer: Memory) -> bool:
-    """Whether a statement had ended before it was made again, so that it is a new one."""
+    """Tell whether a statement ended before it was made again, so that it is a new one."""
     return known.valid_until is not None and known.valid_until <= newcomer.valid_from
 
 
@@ -102,7 +123,7 @@ def merged(known: Memory, newcomer: Memory) -> Memory:
 
 
 def evidence(id: str, seq: int, memory: Memory) -> dict[str, Any]:
-    """What is kept of a memory that was merged into another one, the `id`."""
+    """Return the evidence row of a memory that was merged into another one, the `id`."""
     said = memory.model_dump(mode="json", include={"text", "tags", "metadata", "provenance", "importance"})
     return {
         "memory_id": id,
@@ -125,14 +146,6 @@ def owner(key: str) -> tuple[str, int]:
     """The memory and the passage that a vector's name stands for."""
     id, mark, passage = key.rpartition("#")
     return (id, int(passage)) if mark else (key, 0)
-
-
-def by_place(vectors: Iterable[Placed]) -> dict[tuple[str, str], dict[int, Vector]]:
-    """The passages of one memory by namespace and embedder; the last of two vectors of one passage counts."""
-    places: dict[tuple[str, str], dict[int, Vector]] = {}
-    for placed in vectors:
-        places.setdefault((placed.namespace, placed.embedder), {})[placed.passage] = placed.vector
-    return places
 
 
 def stacked(vectors: Sequence[Vector]) -> Matrix:
@@ -171,12 +184,12 @@ def telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
 
 
 def usefulness(helped: float, hindered: float) -> float:
-    """How often a memory helps when it is recalled, as a posterior mean; a half if nobody has said."""
+    """Return the posterior mean of how often a memory helps when recalled; a half without reports."""
     return (helped + 1) / (helped + hindered + 2)
 
 
 def tally(rows: Iterable[Cells]) -> TableChecksum:
-    """How many rows there are, and a checksum that does not depend on their order."""
+    """Count rows, with a checksum that does not depend on their order."""
     count, total = 0, 0
     for row in rows:
         count += 1
@@ -185,23 +198,10 @@ def tally(rows: Iterable[Cells]) -> TableChecksum:
 
 
 def term_weight(total: int, holders: int) -> float:
-    """How much a term tells by BM25: the fewer of all memories have it, the more."""
+    """Return the BM25 weight of a term: the fewer of all memories have it, the higher."""
     return max(1e-6, math.log((total - holders + 0.5) / (holders + 0.5)))
 
 
 def term_score(weight: float, times: int, length: int, mean: float) -> float:
-    """What a term gives to a memory that has it some times, by BM25: less than its weight times K1 + 1."""
+    """Return the BM25 score of a term in a memory; it is below the weight times K1 + 1."""
     return weight * times * (K1 + 1) / (times + K1 * (1 - B + B * length / mean))
-
-
-def memory_terms(memory: Memory) -> list[str]:
-    """The terms a memory is found by: its text, its context, its tags and the details of its kind."""
-    return index_terms("\n".join((memory.text, memory.context, *memory.tags, *_details(memory))))
-
-
-def _details(memory: Memory) -> Iterator[str]:
-    if memory.kind is MemoryType.DECISION:
-        return  # its text and context say the same
-    for name, value in memory.content:
-        if name != "kind" and value:
-            yield from value if isinstance(value, tuple) else (str(value),)

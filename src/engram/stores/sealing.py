@@ -131,7 +131,7 @@ class AgentKeys:
         return self._open_bytes("memory_index", place, "vector", stored)
 
     def mask(self, table: str, column: str, value: str) -> str:
-        """What stands for a value that is looked for."""
+        """Return the masked form of a value that is searched for."""
         return self.index.mask(value, _about(table, self.agent, column))
 
     def unmask(self, table: str, column: str, masked: str) -> str:
@@ -139,11 +139,11 @@ class AgentKeys:
         return self.index.unmask(masked, _about(table, self.agent, column))
 
     def terms(self, terms: Iterable[str]) -> list[str]:
-        """What stands for words, in the same order."""
+        """Return the masked forms of words, in the same order."""
         return [self.index.blind(term) for term in terms]
 
     def words(self, terms: Iterable[str]) -> list[str]:
-        """What the index holds of a row: in the order of what stands for them, which says nothing about the text."""
+        """Return the masked words of a row, sorted, so that their order says nothing about the text."""
         return sorted(map(self.index.blind, terms))
 
     def asked(self, query: Query) -> Query:
@@ -164,8 +164,8 @@ class AgentKeys:
             context_key=mask("context_key", where.context_key),
         )
 
-    def glimpse(self, seen: RankingInput) -> RankingInput:
-        """What ranking sees, readable."""
+    def ranking_input(self, seen: RankingInput) -> RankingInput:
+        """Return ranking input, readable."""
 
         def label(column: str, value: str | None) -> str | None:
             return self.unmask("memories", column, value) if value else value
@@ -177,13 +177,13 @@ class AgentKeys:
             role=label("role", seen.role),
         )
 
-    def spread(self, found: TermCounts, terms: Sequence[str]) -> TermCounts:
-        """How common terms are, by their own names."""
+    def term_counts(self, found: TermCounts, terms: Sequence[str]) -> TermCounts:
+        """Return term counts by the terms' own names."""
         named = dict(zip(self.terms(terms), terms, strict=True))
         return found._replace(holders={named[term]: count for term, count in found.holders.items()})
 
     def is_current(self, table: str, row: Stored) -> bool:
-        """Whether a row is sealed with the current data key."""
+        """Tell whether a row is encrypted with the current data key."""
         stored, mark = row[MARKERS[table]], f"{VERSION}.{self.current}."
         if isinstance(stored, bytes):
             return stored.startswith(mark.encode())
@@ -351,7 +351,7 @@ def sealed_with(table: str, row: Stored) -> str:
 
 
 def number_of(id: str) -> int:
-    """Which key of its kind a name means: the higher, the newer."""
+    """Return the number of a key in its name: the higher, the newer."""
     return int(id[1:])
 
 
@@ -377,12 +377,12 @@ def guards() -> list[str]:
 
 
 def sealed_setting(name: str) -> bool:
-    """Whether a setting may say something about memories; the others are about the database itself."""
+    """Tell whether a setting may contain content of memories, so that it is encrypted."""
     return name not in _ABOUT_THE_DATABASE and not name.startswith("pushed:")
 
 
 def concerns(table: str, row: Stored) -> bool:
-    """Whether something of a row is sealed or masked."""
+    """Tell whether a row has encrypted or masked columns."""
     return table in MARKERS or table in _MASKED if table != settings.name else sealed_setting(row["name"])
 
 
@@ -405,5 +405,5 @@ def _naming(agent: str, id: str) -> bytes:
 
 
 def _about(*parts: str) -> bytes:
-    """What a sealed value belongs to; the lengths keep two lists of parts apart that would read the same."""
+    """Return the associated data of an encrypted value; lengths keep different lists of parts apart."""
     return "".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass")

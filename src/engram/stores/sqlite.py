@@ -51,10 +51,11 @@ from engram.ports import (
 )
 from engram.stores import audit_entries, neighbours, raw, sealing
 from engram.stores.drivers import PLAIN, PURPOSE, Driver, whole_file
-from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows, scope_term
+from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows
+from engram.stores.rows import scope_term
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
-from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, sound, storable
+from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, Tables, sound, storable
 
 R = TypeVar("R")
 Span = tuple[int | None, int | None]
@@ -146,12 +147,14 @@ _HAS = "SELECT " + " OR ".join(  # noqa: S608 - our own words
     for table, columns in _PLACES.items()
     for column in columns.split()
 )
+_INDEX_WORDS = sa.text("INSERT INTO memory_words (rowid, scope, words) VALUES (:seq, :scope, :words)")
+_UNINDEX_WORDS = sa.text("DELETE FROM memory_words WHERE rowid = :seq")
 _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 
 @dataclass(slots=True)
 class _Snapshot:
-    """What a transaction about one scope has read already: none of it can change before the transaction ends."""
+    """Values that a transaction about one scope has read; none of them can change before it ends."""
 
     scope: Scope
     conn: sa.Connection
@@ -160,47 +163,19 @@ class _Snapshot:
     spans: dict[str, Span] = field(default_factory=dict)
 
 
-class SqliteStore(SqlStore):
-    """A `MemoryStore` in one file that many threads and processes can use at once."""
+class SqliteTables(Tables):
+    """The tables in one SQLite file, and the care of that file."""
 
     def __init__(
-        self,
-        path: Path,
-        vectors: VectorStore,
-        sources: Sources,
-        *,
-        durable: bool = True,
-        busy_seconds: float = 30.0,
-        remote: VectorStore | None = None,
-        cipher: Cipher | None = None,
-        encryption: str = "none",
+        self, path: Path, driver: Driver, vectors: VectorStore, sources: Sources, *, durable: bool, busy_seconds: float
     ) -> None:
-        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-            raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python with SQLite 3.35 or newer")
         self.path = path
-        raw.claim(path)  # from here on, no handle to it is closed before the store is
-        self._claimed = True
-        try:
-            self._open(vectors, sources, durable, busy_seconds, remote, cipher, encryption)
-        except BaseException:
-            self._release()
-            raise
-
-    def _open(
-        self,
-        vectors: VectorStore,
-        sources: Sources,
-        durable: bool,
-        busy_seconds: float,
-        remote: VectorStore | None,
-        cipher: Cipher | None,
-        encryption: str,
-    ) -> None:
-        path = self.path
-        self._driver = driver_for(path, cipher, encryption)
+        self.driver = driver
         self._vectors = vectors
         self._words = FtsWords()
         self._durable, self._busy_seconds = durable, busy_seconds
+        self._checkpoints = driver.version < WAL_RESET_FIXED
+        self._log_path = _beside(path, "-wal")
         self._log_limit = CHECKPOINT_BYTES
         self._went: dict[bytes, str] = {}  # pieces of what was removed, until nothing of them is left; of which words
         self._tracing = threading.Lock()
@@ -212,44 +187,30 @@ class SqliteStore(SqlStore):
         self._syncing = threading.Lock()
         self._turn = threading.RLock()
         self._held = threading.local()
-        fresh = _inspect(path, self._driver)
-        self._read_only = not fresh and not _writable(path)
+        fresh = _inspect(path, driver)
+        self.read_only = not fresh and not _writable(path)
         if fresh:
             _make_private(path)
-        SqlStore.__init__(self, self._make_engine(), sources, remote, cipher=cipher)
+        super().__init__(self._make_engine(), sources)
         try:
             self._prepare()
-            self._unlock(str(path), encryption)
-            self._keep_reserve()
         except BaseException:
-            self._engine.dispose()
+            self.engine.dispose()
             raise
-
-    def close(self) -> None:
-        """Write what is pending and release everything; calling it twice is harmless."""
-        try:
-            super().close()
-        finally:
-            self._release()
-
-    def _release(self) -> None:
-        if self._claimed:
-            self._claimed = False
-            raw.release(self.path)
 
     # Opening -----------------------------------------------------------------------------------------
 
     def _make_engine(self) -> sa.Engine:
         pool: dict[str, Any] = {"poolclass": sa.pool.QueuePool, "pool_size": 4, "max_overflow": 124}
-        if self._read_only:
+        if self.read_only:
             pool = {"poolclass": sa.pool.NullPool}  # each read finds out anew whether somebody writes
-        engine = sa.create_engine("sqlite://", creator=self._connect, module=self._driver.module, **pool)
+        engine = sa.create_engine("sqlite://", creator=self._connect, module=self.driver.module, **pool)
         sa.event.listen(engine, "begin", _begin)
         return engine
 
     def _connect(self) -> Any:
-        conn = self._driver.connect(
-            _reading(self.path) if self._read_only else f"file:{_address(self.path)}?mode=rwc",
+        conn = self.driver.connect(
+            _reading(self.path) if self.read_only else f"file:{_address(self.path)}?mode=rwc",
             uri=True,
             timeout=self._busy_seconds,
             isolation_level=None,
@@ -260,8 +221,8 @@ class SqliteStore(SqlStore):
         conn.execute("PRAGMA trusted_schema = OFF")
         conn.execute("PRAGMA cell_size_check = ON")
         conn.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
-        if self._driver.version < WAL_RESET_FIXED:
-            conn.execute("PRAGMA wal_autocheckpoint = 0")  # `_after_write` does it instead
+        if self._checkpoints:
+            conn.execute("PRAGMA wal_autocheckpoint = 0")  # `after_write` does it instead
         conn.execute("PRAGMA journal_size_limit = 0")  # a log that begins anew gives its space back
         conn.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
         conn.execute(VOCABULARY)
@@ -269,12 +230,12 @@ class SqliteStore(SqlStore):
 
     def _prepare(self) -> None:
         """Bring the file to the newest schema, once, however many processes open it at the same time."""
-        with self._read(None) as conn:
+        with self.read(None) as conn:
             version = _version(conn)
         if version == REVISION:
             return
         _refuse_newer(self.path, version)
-        if self._read_only:
+        if self.read_only:
             raise StoreReadOnly(f"{self.path} has the old schema {version} and cannot be written; make it writable")
         if version is None:
             with self._wrapped(), closing(self._connect()) as raw:
@@ -286,7 +247,7 @@ class SqliteStore(SqlStore):
     def _migrate(self, version: str | None) -> None:
         from engram.stores.migrate import upgrade  # noqa: PLC0415 - Alembic is slow to import and seldom needed
 
-        with self._write(None) as conn:
+        with self.write(None) as conn:
             if _version(conn) != version:
                 return  # another process was first
             if version is not None:
@@ -299,7 +260,7 @@ class SqliteStore(SqlStore):
     @contextmanager
     def snapshot(self, scope: Scope) -> Iterator[None]:
         """Within it, all that this thread reads of the scope is of one moment."""
-        with self._read(scope) as conn:
+        with self.read(scope) as conn:
             self._held.moment = _Snapshot(scope, conn)
             try:
                 yield
@@ -307,41 +268,51 @@ class SqliteStore(SqlStore):
                 self._held.moment = None
 
     @contextmanager
-    def _read(self, scope: Scope | None) -> Iterator[sa.Connection]:
-        with self._wrapped(), super()._read(scope) as conn:
+    def read(self, scope: Scope | None) -> Iterator[sa.Connection]:
+        """One consistent view of the database, about one scope, or about all of them."""
+        with self._wrapped(), super().read(scope) as conn:
             yield conn
 
-    def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+    def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+        """The result of some reading in one transaction; a store may try it again."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
-        return work(held.conn) if held is not None and held.scope == scope else super()._look(scope, work)
+        return work(held.conn) if held is not None and held.scope == scope else super().look(scope, work)
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
-        """What is known of the snapshot that this thread is in, or nothing yet."""
+        """Return the snapshot that this thread is in, or a new one."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
-    def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
+    def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
+        """The condition that a column has one of the values, all of them in one parameter."""
         listed = sa.func.json_each(json.dumps(storable(values))).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
     # Words -------------------------------------------------------------------------------------------
 
-    def _number(self, conn: sa.Connection, count: int) -> list[int]:
+    def number(self, conn: sa.Connection, count: int) -> list[int]:
+        """So many write numbers that nobody else has, rising."""
         last = int(conn.execute(_NUMBER, {"count": count}).scalar_one())
         return list(range(last - count + 1, last + 1))
 
-    def _chain(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
-        with self._wrapped():
-            chain(conn.connection.driver_connection, entries)
+    def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
+        """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
+        chain(conn.connection.driver_connection, entries)
 
-    def _index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        self._words.index(conn, rows)
+    def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
+        """Make rows (agent, seq, terms) findable by their terms."""
+        if rows:
+            words = [{"seq": seq, "scope": scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows]
+            conn.execute(_INDEX_WORDS, words)
 
-    def _unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
-        self._words.unindex(conn, seqs)
+    def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
+        """Make rows unfindable."""
+        if seqs:
+            conn.execute(_UNINDEX_WORDS, [{"seq": seq} for seq in seqs])
 
-    def _by_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
-        clauses, now, moment = partial(self._conditions, scope, query), _now(query.where), self._moment(conn, scope)
+    def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
+        """The rows of a scope that hold any of the terms, best first."""
+        clauses, now, moment = partial(self.conditions, scope, query), _now(query.where), self._moment(conn, scope)
 
         def passing(seqs: Sequence[int]) -> dict[int, str]:
             if now is None or query.among is not None:
@@ -353,9 +324,10 @@ class SqliteStore(SqlStore):
         holders, latest = self._holders(moment, terms), self._counter(moment)[1]
         return self._words.search(conn, scope, terms, query, clauses, passing, holders, latest)
 
-    def _around(
+    def neighbours(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[RankingInput]:
+        """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
         rows = fetch(conn, _WINDOWS, {"agent": scope.agent, "listed": json.dumps(ids), "reach": reach})
         places = sorted({int(place) for row in rows for some in row if some for place in some.split(",")})
         seen = fetch(conn, _GLANCES, {"agent": scope.agent, "listed": json.dumps(places)})
@@ -363,22 +335,20 @@ class SqliteStore(SqlStore):
         counts = counter_of(terms)
         return [neighbours.glimpse(row[:-2], counts) for row in seen]
 
-    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
+    def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
+        """Count the rows of a scope, and those that hold each term."""
         moment = self._moment(conn, scope)
         return self._words.spread(conn, scope, terms, self._holders(moment, terms), self._counter(moment)[1])
 
-    def speakers(self, scope: Scope) -> list[str]:
-        """Whose words are remembered; the first few hundred, if there are more."""
+    def speakers(self, conn: sa.Connection, scope: Scope) -> list[str]:
+        """Read the names of speakers as they are stored."""
         asked = {"agent": scope.agent, "most": neighbours.MOST_SPEAKERS}
+        return [name for (name,) in fetch(conn, _SPEAKERS, asked)]
 
-        def look(conn: sa.Connection) -> list[str]:
-            return self._named(conn, scope, [name for (name,) in fetch(conn, _SPEAKERS, asked)])
-
-        return self._look(scope, look)
-
-    def _fetch(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> Iterator[Memory]:
+    def fetch_memories(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> Iterator[Memory]:
+        """Read the memories of a scope with these ids, in any order."""
         asked = {"agent": scope.agent, "listed": json.dumps(storable(ids))}
-        return (self._memory(conn, dict(zip(_MEMORY, row, strict=True))) for row in fetch(conn, _MEMORIES, asked))
+        return (self.codec.memory(conn, dict(zip(_MEMORY, row, strict=True))) for row in fetch(conn, _MEMORIES, asked))
 
     def _holders(self, moment: _Snapshot, terms: Sequence[str]) -> Mapping[str, int]:
         key = tuple(terms)
@@ -394,7 +364,8 @@ class SqliteStore(SqlStore):
 
     # Vectors -----------------------------------------------------------------------------------------
 
-    def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
+    def search_vectors(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
+        """The rows of a scope nearest to a vector, best first."""
         space = VectorSpace(scope, near.namespace, near.embedder)
         wanted = query.limit + query.offset
         search = partial(self._vectors.search, space, near.vector)
@@ -405,7 +376,7 @@ class SqliteStore(SqlStore):
                 found, everything = nearest(search, wanted, wanted * ENOUGH)
                 for some in (found[:wanted], found[wanted:]):  # mostly all pass, and the rest need not be looked up
                     if len(kept) < wanted:
-                        allowed = self._allowed(conn, scope, query, [match.id for match in some])
+                        allowed = self.allowed(conn, scope, query, [match.id for match in some])
                         kept += [match for match in some if match.id in allowed]
             if len(kept) < wanted and not everything:
                 keys = self._keys(conn, space, query)
@@ -415,15 +386,16 @@ class SqliteStore(SqlStore):
     def _keys(self, conn: sa.Connection, space: VectorSpace, query: Query) -> frozenset[str]:
         """The names of the vectors whose memories pass the filter; of few memories, without a look at the mirror."""
         if query.among is None or _now(query.where) is None:
-            return self._passing_keys(conn, space, query)
+            return self.passing_keys(conn, space, query)
         long = self._long.get(space, {})
-        allowed = self._allowed(conn, space.scope, query, list(query.among))
+        allowed = self.allowed(conn, space.scope, query, list(query.among))
         return frozenset(vector_key(id, n) for id in allowed for n in range(1 + long.get(id, 0)))
 
-    def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
+    def allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
+        """Return the ids that pass the filter: of all, or of these."""
         now = _now(query.where)
         if ids is None or now is None:
-            return super()._allowed(conn, scope, query, ids)
+            return super().allowed(conn, scope, query, ids)
         known = self._moment(conn, scope).spans
         if unknown := [id for id in ids if id not in known]:
             rows = fetch(conn, _SPANS, {"agent": scope.agent, "listed": json.dumps(storable(unknown))})
@@ -443,12 +415,12 @@ class SqliteStore(SqlStore):
         v, t, agent = memory_index.c, tombstones.c, space.scope.agent
         gone = sa.select(t.memory_id, t.passages).where(t.agent == agent, t.seq > mark[1])
         self._vectors.remove(space, [vector_key(id, n) for id, passages in conn.execute(gone) for n in range(passages)])
-        columns = (v.memory_id, v.passage, v.seq, v.dim, v.vector) if self._sealer is None else (memory_index,)
+        columns = (v.memory_id, v.passage, v.seq, v.dim, v.vector) if not self.codec.encrypted else (memory_index,)
         new = sa.select(*columns).where(
             v.agent == agent, v.namespace == space.namespace, v.embedder == space.embedder, v.seq > mark[1]
         )
         for page in conn.execute(new).partitions(PAGE):
-            ids, passages, _, dims, vectors = zip(*(self._readable(conn, row) for row in page), strict=True)
+            ids, passages, _, dims, vectors = zip(*(self.mirrored_row(conn, row) for row in page), strict=True)
             for which, matrix in sound(dims, vectors):
                 self._vectors.add(space, [vector_key(ids[n], passages[n]) for n in which], matrix)
             long = self._long.setdefault(space, {})
@@ -459,14 +431,14 @@ class SqliteStore(SqlStore):
 
     # Keeping the file well ---------------------------------------------------------------------------
 
-    def _after_write(self) -> None:
+    def after_write(self) -> None:
         """Carry a long log over into the file, so that it can begin anew."""
         if self._full_log and self._empty_log(0):
             return
-        size = _size(_beside(self.path, "-wal"))
+        size = _size(self._log_path)
         if size < CHECKPOINT_BYTES:
             self._log_limit = CHECKPOINT_BYTES
-        if self._driver.version >= WAL_RESET_FIXED or size < self._log_limit:
+        if not self._checkpoints or size < self._log_limit:
             return
         self._log_limit = size + CHECKPOINT_BYTES // 4  # a reader may hold it up; do not try at every write
         try:
@@ -475,19 +447,17 @@ class SqliteStore(SqlStore):
             _log.warning("the log could not be carried over: %s", error)
 
     @contextmanager
-    def _write(self, scope: Scope | None) -> Iterator[sa.Connection]:
-        """One durable transaction. Threads take turns: SQLite lets those that wait overtake each other, without end."""
-        self._guard()
-        turn = self._turn
-        if not turn.acquire(timeout=self._busy_seconds):
+    def turn(self) -> Iterator[None]:
+        """Let threads write one after the other: SQLite lets those that wait overtake each other, without end."""
+        if not self._turn.acquire(timeout=self._busy_seconds):
             raise StoreBusy(
                 f"other threads have kept {self.path} busy for too long; try again, or raise `busy_seconds`"
             )
         try:
-            with super()._write(scope) as conn:
-                yield conn
+            with self._wrapped():
+                yield
         finally:
-            turn.release()
+            self._turn.release()
 
     def _checkpoint(self) -> None:
         """Carry the log over into the file as far as those who read from it allow."""
@@ -497,24 +467,8 @@ class SqliteStore(SqlStore):
     @contextmanager
     def _two_connections(self) -> Iterator[tuple[Any, Any]]:
         """Connections without a transaction: what holds the writers' lock cannot itself carry the log over."""
-        with closing(self._engine.raw_connection()) as one, closing(self._engine.raw_connection()) as other:
+        with closing(self.engine.raw_connection()) as one, closing(self.engine.raw_connection()) as other:
             yield one.driver_connection, other.driver_connection
-
-    def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
-        """Note that these memories were recalled; a file that cannot be written keeps no count."""
-        if not self._read_only:
-            super().touch(scope, ids, at)
-
-    def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Remove memories and all that belongs to them; works on a full disk too, with what was kept in reserve."""
-        try:
-            return super().forget(scope, ids)
-        except StoreFull:
-            _beside(self.path, "-reserve").unlink(missing_ok=True)
-            receipts = super().forget(scope, ids)
-            self._empty_log(READERS_SECONDS)
-            self._keep_reserve()
-            return receipts
 
     def scrub(self) -> bool:
         """Make what was removed unreadable in the file and its log; `False` if that has to wait for a reader.
@@ -523,7 +477,7 @@ class SqliteStore(SqlStore):
         and the log what was in the pages before. Where SQLite has moved rows from one page to another, it may have left
         a copy behind: so the file is searched for what went, and made anew if something is found.
         """
-        if self._read_only:
+        if self.read_only:
             return True
         with self._tracing:
             self._scrubs_asked += 1
@@ -536,9 +490,9 @@ class SqliteStore(SqlStore):
             return self._scrubbed[1]
 
     def _scrub_all(self) -> bool:
-        """As long as the log has it, the file is neither searched nor made anew: that would make the log longer."""
+        """Empty the log, then search the file and rewrite it; not before, since that would make the log longer."""
         try:
-            with self._write(None) as conn:
+            with self.write(None) as conn:
                 merge_words(conn)
                 owed = bool(fetch(conn, _SETTING, {"name": OWED}))
             # Whoever held it up before is not waited for again by everybody who removes something.
@@ -551,30 +505,39 @@ class SqliteStore(SqlStore):
                         raw.execute("VACUUM")
                     emptied = self._empty_log(READERS_SECONDS)
             if emptied == owed:
-                with self._write(None) as conn:  # for whoever does it later, who does not know what went
+                with self.write(None) as conn:  # for whoever does it later, who does not know what went
                     conn.execute(_UNSET if emptied else _SET, {"name": OWED, "value": "1"})
         except (StoreFull, StoreBusy) as error:
             _log.warning("what was removed stays readable in the file until the next time: %s", error)
             return False
         return emptied
 
-    def _forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        if self._driver.key is None and self._sealer is None and len(self._went) < MOST_TRACES:
+    def before_forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> None:
+        """Keep pieces of what is deleted, to search the file for them when it is scrubbed."""
+        if self.driver.key is None and not self.codec.encrypted and len(self._went) < MOST_TRACES:
             asked = {"agent": scope.agent, "listed": json.dumps(storable(ids)[:PAGE])}
             went = dict(sample for row in fetch(conn, _GOING, asked) for sample in _samples(*row))
             with self._tracing:
                 self._went |= went
-        return super()._forget(conn, scope, ids)
+
+    def free_reserve(self) -> None:
+        """Give back the space that was held back, for a deletion on a full disk."""
+        _beside(self.path, "-reserve").unlink(missing_ok=True)
+
+    def renew_reserve(self) -> None:
+        """Empty the log after a deletion on a full disk, and hold space back again."""
+        self._empty_log(READERS_SECONDS)
+        self.keep_reserve()
 
     def _left_of(self, went: Mapping[bytes, str]) -> bool:
-        """Whether the file may have something of what went that no row has; of much, it is not worth searching for."""
-        with self._read(None) as conn:
+        """Tell whether the file may contain deleted content; a large number of samples is not searched for."""
+        with self.read(None) as conn:
             known = self._words.holders(conn, sorted({*went.values()}))
         sought = [sample for sample, word in went.items() if word not in known]
         if len(sought) > MOST_SOUGHT:
             return True
         found = _found(self.path, sought) if sought else set()
-        with self._read(None) as conn:
+        with self.read(None) as conn:
             return any(not fetch(conn, _HAS, {"sample": sample})[0][0] for sample in sorted(found))
 
     def _empty_log(self, seconds: float) -> bool:
@@ -608,33 +571,34 @@ class SqliteStore(SqlStore):
             pause = min(2 * pause + 0.001, LONGEST_PAUSE)
         return True
 
-    def _keep_reserve(self) -> None:
+    def keep_reserve(self) -> None:
         """Hold some space back: SQLite needs room to write even when it deletes."""
         reserve = _beside(self.path, "-reserve")
-        if self._read_only or _size(reserve) == RESERVE_BYTES:
+        if self.read_only or _size(reserve) == RESERVE_BYTES:
             return
         try:
             reserve.write_bytes(bytes(RESERVE_BYTES))
         except OSError:
             reserve.unlink(missing_ok=True)  # there is no space to hold back
 
-    def _facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
+    def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
+        """Return facts about the database: its place, size and schema."""
         return {
             "path": str(self.path),
             "bytes": sum(_size(_beside(self.path, suffix)) for suffix in ("", "-wal")),
             "schema": _version(conn),
-            "sqlite": self._driver.module.sqlite_version,
-            "encryption": "file" if self._driver.key else "none" if self._sealer is None else "fields",
+            "sqlite": self.driver.module.sqlite_version,
+            "encryption": "file" if self.driver.key else "fields" if self.codec.encrypted else "none",
             "durable": "yes" if self._durable else "no",
-            "read_only": "yes" if self._read_only else "no",
+            "read_only": "yes" if self.read_only else "no",
         }
 
-    def check(self) -> list[IntegrityProblem]:
-        """Everything wrong with the file, the rows and the derived indexes; empty when all is well."""
+    def check(self, check_rows: Callable[[sa.Connection], list[IntegrityProblem]]) -> list[IntegrityProblem]:
+        """Check the file, the rows and the derived indexes; return the problems found."""
         problems = []
         try:
-            with self._read(None) as conn:
-                if self._driver.key is not None:  # what cannot be decrypted cannot be looked into, either
+            with self.read(None) as conn:
+                if self.driver.key is not None:  # what cannot be decrypted cannot be looked into, either
                     problems = [
                         IntegrityProblem("file", said) for (said,) in fetch(conn, "PRAGMA cipher_integrity_check", {})
                     ]
@@ -645,17 +609,17 @@ class SqliteStore(SqlStore):
                         problems.append(IntegrityProblem("file", said))
                 for table, row, parent, _ in conn.execute(sa.text("PRAGMA foreign_key_check")):
                     problems.append(IntegrityProblem(table, f"row {row} points to nothing in {parent}"))
-                problems += self._check_rows(conn)
+                problems += check_rows(conn)
         except StoreCorrupt as error:
             problems.append(IntegrityProblem("file", str(error)))
         return problems + self._check_words()
 
     def _check_words(self) -> list[IntegrityProblem]:
-        """Whether the index has what its rows have; SQLite can only tell with the right to write."""
-        if self._read_only:
+        """Check the word index against its rows, which SQLite can do only with write access."""
+        if self.read_only:
             return []
         try:
-            with self._write(None) as conn:
+            with self.write(None) as conn:
                 conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('integrity-check')"))
         except StoreCorrupt:
             return [IntegrityProblem("memory_words", "the index is damaged; `engram upkeep rebuild` makes it again")]
@@ -663,15 +627,15 @@ class SqliteStore(SqlStore):
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
         """Write a consistent copy while others go on reading and writing; all or nothing."""
-        self._guard()
-        _inspect(target, self._driver)
+        self.guard()
+        _inspect(target, self.driver)
         if _beside(target, "-wal").exists() or target.resolve() == self.path.resolve():
             raise InvalidInput(f"{target} is a database in use; give the backup a name of its own")
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         _make_private(partial)
         try:
-            with self._wrapped(), closing(self._connect()) as source, closing(self._driver.connect(partial)) as copy:
+            with self._wrapped(), closing(self._connect()) as source, closing(self.driver.connect(partial)) as copy:
                 source.execute("BEGIN")  # one view until the end; else every write of others starts the copy again
                 source.execute("SELECT * FROM counter").fetchall()
                 source.backup(copy, pages=1024, progress=_steps(progress))
@@ -682,62 +646,142 @@ class SqliteStore(SqlStore):
         finally:
             _remove(partial)
 
-    def _empty_words(self, conn: sa.Connection) -> None:
+    def empty_words(self, conn: sa.Connection) -> None:
+        """Make every row unfindable, also when the index is damaged."""
         make = conn.execute(sa.text("SELECT sql FROM sqlite_master WHERE name = 'memory_words'")).scalar_one()
         conn.exec_driver_sql("DROP TABLE memory_words")  # emptying a damaged index would not mend it
         conn.exec_driver_sql(make)
 
-    def _guard_rows(self, conn: sa.Connection) -> None:
+    def refuse_plain_rows(self, conn: sa.Connection) -> None:
+        """Make the database refuse plain rows from now on, whoever writes them."""
         for guard in sealing.guards():
             conn.exec_driver_sql(guard)
 
-    def encryption(self) -> Mapping[str, str | int]:
-        """How the database is encrypted, and with how many keys."""
-        if self._driver.key is None or self._cipher is None:
-            return super().encryption()
-        return {"mode": "file", "master": self._cipher.identity}
-
-    def _scrub(self) -> None:
+    def scrub_files(self) -> None:
+        """Leave nothing of what rows were before in the database's files, as far as that is in our hands."""
         # FTS5 keeps deleted words until it merges; it is made anew, and the freed pages leave the file with the rest.
-        with self._write(None) as conn:
+        with self.write(None) as conn:
             conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('rebuild')"))
-        self._engine.dispose()
+        self.engine.dispose()
         with self._wrapped(), closing(self._connect()) as conn:
             conn.execute("VACUUM")
         if not self._empty_log(READERS_SECONDS):
             raise StoreBusy(f"another process reads {self.path}; close it, and start `engram crypt init` again")
 
-    def _crypt(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
+    def crypt_setting(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
+        """Read the setting that says how the database is encrypted."""
         found = fetch(conn, _SETTING, {"name": sealing.CRYPT})
         return found[0][0] if found else None
 
-    def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
+    def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
+        """Read the word index: for each row its number, and a mark of its terms."""
         return self._words.marks(conn)
 
-    def _word_mark(self, agent: str, terms: list[str]) -> object:
+    def word_mark(self, agent: str, terms: list[str]) -> object:
+        """The mark that the index should have for a row."""
         return scope_term(agent), " ".join(terms)
 
-    def _epoch(self, conn: sa.Connection) -> str:
+    def epoch(self, conn: sa.Connection) -> str:
+        """Changes when write numbers no longer tell what is new."""
         return str(conn.scalar(sa.select(_counter.c.epoch)))
 
-    def _advance_sequence(self, conn: sa.Connection, last: int) -> None:
+    def advance_sequence(self, conn: sa.Connection, last: int) -> None:
+        """Number the next writes higher than `last`."""
         conn.execute(
             sa.text("UPDATE counter SET seq = max(seq, :last), epoch = :epoch"),
-            {"last": last, "epoch": self._sources.new_id()},
+            {"last": last, "epoch": self.sources.new_id()},
         )
 
-    def _vectors_went(self, conn: sa.Connection) -> None:
+    def vectors_removed(self, conn: sa.Connection) -> None:
+        """Called when vectors are taken from memories that stay."""
         # No number tells which vectors went, so that everybody has to read the mirror anew.
-        conn.execute(_EPOCH, {"epoch": self._sources.new_id()})
+        conn.execute(_EPOCH, {"epoch": self.sources.new_id()})
 
-    def _after_fork(self) -> None:
+    def after_fork(self) -> None:
+        """Leave the parent's connections, locks and pending counts alone and start with new ones."""
         self._syncing, self._turn = threading.Lock(), threading.RLock()
         self._scrubbing, self._tracing = threading.Lock(), threading.Lock()
-        _inherited.append(self._engine.pool)
-        super()._after_fork()
+        _inherited.append(self.engine.pool)
+        super().after_fork()
 
-    def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
+    def translate(self, error: sa.exc.DBAPIError) -> EngramError:
+        """The driver's error in our words."""
         return _translate(self.path, error.orig)
+
+
+class SqliteStore(SqlStore):
+    """A `Store` in one file that many threads and processes can use at once."""
+
+    def __init__(
+        self,
+        path: Path,
+        vectors: VectorStore,
+        sources: Sources,
+        *,
+        durable: bool = True,
+        busy_seconds: float = 30.0,
+        remote: VectorStore | None = None,
+        cipher: Cipher | None = None,
+        encryption: str = "none",
+    ) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python with SQLite 3.35 or newer")
+        self.path = path
+        raw.claim(path)  # from here on, no handle to it is closed before the store is
+        self._claimed = True
+        try:
+            driver = driver_for(path, cipher, encryption)
+            self._file = SqliteTables(path, driver, vectors, sources, durable=durable, busy_seconds=busy_seconds)
+            super().__init__(self._file, remote, cipher)
+            try:
+                self._encryption.unlock(str(path), encryption, remote=remote is not None)
+                self._file.keep_reserve()
+            except BaseException:
+                self._file.engine.dispose()
+                raise
+        except BaseException:
+            self._release()
+            raise
+        self.snapshot = self._file.snapshot
+        self.scrub = self._file.scrub
+        self.backup = self._file.backup
+
+    def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
+        """Count that these memories were recalled; a file that cannot be written keeps no count."""
+        if not self._file.read_only:
+            self._recalls.touch(scope, ids, at)
+
+    def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
+        """Delete memories and all that belongs to them; works on a full disk too, with what was kept in reserve."""
+        try:
+            return self._memories.forget(scope, ids)
+        except StoreFull:
+            self._file.free_reserve()
+            receipts = self._memories.forget(scope, ids)
+            self._file.renew_reserve()
+            return receipts
+
+    def check(self) -> list[IntegrityProblem]:
+        """Check the file, the rows and the derived indexes; return the problems found."""
+        return self._file.check(self._checks.check_rows)
+
+    def encryption(self) -> Mapping[str, str | int]:
+        """Return how the database is encrypted, and the number of keys."""
+        if self._file.driver.key is None or self._encryption.cipher is None:
+            return self._encryption.encryption()
+        return {"mode": "file", "master": self._encryption.cipher.identity}
+
+    def close(self) -> None:
+        """Write what is pending and release everything; calling it twice is harmless."""
+        try:
+            super().close()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._claimed:
+            self._claimed = False
+            raw.release(self.path)
 
 
 class VectorMemoryStore(SqliteStore):
@@ -748,11 +792,11 @@ class VectorMemoryStore(SqliteStore):
 
 
 class _Wrapped:
-    """Turns the driver's errors into ours."""
+    """Translate the driver's errors."""
 
-    def __init__(self, store: SqliteStore) -> None:
-        self._path = store.path
-        self._errors = (sqlite3.Error, store._driver.module.Error)
+    def __init__(self, tables: SqliteTables) -> None:
+        self._path = tables.path
+        self._errors = (sqlite3.Error, tables.driver.module.Error)
 
     def __enter__(self) -> None:
         return None
@@ -842,7 +886,7 @@ def _now(where: Filter) -> int | None:
 
 
 def _valid(span: Span, now: int) -> bool:
-    """What `conditions` says about `current`."""
+    """Apply the filter `current` to a validity span, as `filter_conditions` does."""
     start, end = span
     return (start is None or start <= now) and (end is None or end > now)
 
@@ -887,7 +931,7 @@ def _begin(conn: sa.Connection) -> None:
 
 
 def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
-    """What can read a file: its beginning tells whether all of it is encrypted; a new one becomes as it is wanted."""
+    """Return the driver of a file: its header tells whether it is encrypted; a new one follows the setting."""
     try:
         header = raw.head(path, len(MAGIC))
     except (OSError, ValueError):  # `_inspect` says what is wrong with it
@@ -922,7 +966,7 @@ def merge_words(conn: sa.Connection) -> None:
 
 
 def _levels(structure: bytes) -> int:
-    """How many levels a word index has: the number that stands behind the first four bytes of its description."""
+    """Return the number of levels of a word index: the varint after the first four bytes of its structure."""
     number = 0
     for byte in structure[4:13]:
         number = number << 7 | byte & 0x7F
@@ -932,7 +976,7 @@ def _levels(structure: bytes) -> int:
 
 
 def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
-    """Which of these a file has, wherever in it."""
+    """Find the samples that occur in a file."""
     found, before, longest = set[bytes](), b"", max(map(len, samples), default=1)
     for block in raw.blocks(path, BLOCK_BYTES):
         piece = before + block
@@ -942,7 +986,7 @@ def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
 
 
 def _inspect(path: Path, driver: Driver = PLAIN) -> bool:
-    """Whether the file is new, without touching it. Raises if it belongs to another program."""
+    """Tell whether the file is new, without touching it. Raises if it belongs to another program."""
     if "\x00" in str(path):
         raise InvalidInput(f"this cannot be the name of a file: {unstorable(str(path))}")
     try:

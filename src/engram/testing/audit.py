@@ -1,4 +1,4 @@
-"""What a store promises that keeps an audit trail; for those that do, beside the contract of every store."""
+"""Contract tests of stores that keep an audit trail."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def calls(store: MemoryStore, maker: Maker, known: Entry) -> dict[str, Callable[
 
 
 class AuditContract:
-    """What the tests of a store inherit, which give it as the fixture `store`, without memories."""
+    """Subclass it and give the fixture `store`: a new, empty one for each test."""
 
     def test_a_trail_begins_with_the_same_entry_everywhere(self, store: MemoryStore) -> None:
         (genesis, *_) = trail(store).trail()

@@ -23,7 +23,7 @@ _ODD_TEXTS = {
 
 
 class EmbedderContract:
-    """What every embedder promises."""
+    """Contract tests of embedders."""
 
     texts = (
         Clean("The staging database is PostgreSQL 15"),

@@ -1,4 +1,4 @@
-"""What a store promises that can take away more than memories; part of the contract of every store."""
+"""Contract tests of deleting events, recalls and scopes; part of the contract of every store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def having(store: object, ability: Any) -> Any:
 
 
 class ErasingContract:
-    """What the tests of a store inherit, which give it as the fixture `store`."""
+    """Part of the contract of every store, which gives the fixture `store`."""
 
     def test_events_go_by_their_ids_and_whoever_learned_from_them_is_told(self, store: MemoryStore) -> None:
         kept, erases = keeper(store), having(store, DeletesEvents)

@@ -1,4 +1,4 @@
-"""What a store promises that keeps events; part of the contract of every store."""
+"""Contract tests of events; part of the contract of every store."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def names(events: list[Event]) -> list[str]:
 
 
 def _plain(events: list[Event]) -> list[tuple[object, ...]]:
-    """Everything but the number that the store gave."""
+    """Return events without the number that the store gave."""
     return [(e.id, e.kind, e.at, e.subject, e.topic, e.body) for e in events]
 
 
 class EventsContract:
-    """What the tests of a store inherit, which give it as the fixture `store`."""
+    """Part of the contract of every store, which gives the fixture `store`."""
 
     def test_events_come_back_as_they_were_in_the_order_of_recording(self, store: MemoryStore) -> None:
         kept, given = keeper(store), [event("c", day=3), event("a", day=1), event("b", day=2)]

@@ -44,7 +44,7 @@ VALUES: dict[str, JsonValue] = {
 
 
 class ExpiringStoreContract:
-    """What every expiring store promises. Give the fixture `expiring`: a new, empty one for each test."""
+    """Contract tests of expiring stores. Give the fixture `expiring`: a new, empty one for each test."""
 
     lifetime = 1.5
     """A time to live, in seconds, that is soon over and yet longer than a few calls take."""

@@ -86,7 +86,7 @@ SPECIAL_TEXTS = {
 
 
 class MemoryStoreContract(EventsContract, ErasingContract):
-    """What every memory store promises. Give the fixture `store`: a new, empty one for each test.
+    """Contract tests of memory stores. Give the fixture `store`: a new, empty one for each test.
 
     Abilities beyond the `MemoryStore` protocol are tested if the store has them.
     """
@@ -1189,7 +1189,7 @@ class MemoryStoreContract(EventsContract, ErasingContract):
 
 
 class DurableStoreContract:
-    """What a store promises that outlives its process.
+    """Contract tests of stores that outlive their process.
 
     Give the fixture `open_store`: each call opens the same database once more, and all are closed after the test.
     """

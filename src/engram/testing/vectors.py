@@ -20,7 +20,7 @@ _OTHER_SHELVES = {
 
 
 class VectorStoreContract:
-    """What every vector store promises."""
+    """Contract tests of vector stores."""
 
     slack = 1e-5
     """How far a similarity may be from the exact one."""

@@ -27,12 +27,12 @@ STOP_WORDS = frozenset(
     yourselves""".split()
 )
 
-K1, B = 1.2, 0.75  # BM25: how soon one more occurrence adds nothing, and how much longer texts are held back
+K1, B = 1.2, 0.75  # BM25: saturation of term frequency, and normalisation by length
 MAX_TERM = 64
 MAX_QUERY_TERMS = 64
 
 _stemmer = snowballstemmer.stemmer("english")
-_stemming = threading.Lock()  # the stemmer keeps the word it works on in itself
+_stemming = threading.Lock()  # the stemmer is stateful
 
 
 @lru_cache(maxsize=100_000)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
-MAX_TEXT = 2_000  # characters that are read: a question is short, and a document is not about one time
+MAX_TEXT = 2_000  # characters read: questions are short, and a document is not about one time
 
 _Span = tuple[datetime, datetime]
 _Match = re.Match[str]
@@ -35,8 +35,8 @@ class _Reading:
     at: int
     to: int
     means: Callable[[datetime], _Span | None]
-    floats: str | None  # "day", "week" or "year": it comes round that often, and the words do not say which one
-    instant: bool = False  # a time of the clock: before, after, since and until it all mean when it begins
+    floats: str | None  # "day", "week" or "year": it recurs that often, and the words do not say which one
+    instant: bool = False  # a clock time: before, after, since and until all refer to its start
 
 
 def intervals(text: str, now: datetime) -> list[Interval]:
@@ -146,7 +146,7 @@ def _day(day: date, now: datetime, part: str | None = None) -> _Span:
 
 def _step(moment: datetime, unit: str, n: float) -> datetime:
     """Return the moment `n` units later; a month later is the same day, or the last one of a shorter month."""
-    if unit in ("minute", "hour"):  # these pass whatever the zone does to its clocks
+    if unit in ("minute", "hour"):  # independent of time zone changes
         return (moment.astimezone(UTC) + timedelta(**{unit + "s": n})).astimezone(moment.tzinfo)
     if unit in ("day", "week"):
         return moment + timedelta(**{unit + "s": n})
@@ -240,7 +240,7 @@ _UNITS = {unit[0]: unit for unit in ("minute", "hour", "day", "week", "quarter",
 _DAY_NAMES = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # `calendar` follows the locale
 _WEEKDAYS = {name[:3].lower(): n for n, name in enumerate(_DAY_NAMES)}
 _NEAR = {"day before yesterday": -2, "yesterday": -1, "last": -1, "tomorrow": 1, "day after tomorrow": 2}
-_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # a winter has the year it begins in
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # a winter belongs to the year it begins in
 _MONTH_NAMES = "January February March April May June July August September October November December".split()
 _MONTHS = {name[:3].lower(): n for n, name in enumerate(_MONTH_NAMES, 1)}
 _LEAD = "in|prior to|up to|since|until|till|during|of|by|before|after|from|between|around|early|mid|late"
@@ -377,7 +377,7 @@ def _date(m: _Match, now: datetime) -> _Span | None:
         return _yearly(
             m, now, lambda year: (_day(date(year, month, first), now)[0], _day(date(year, month, last), now)[1])
         )
-    return _yearly(m, now, partial(_from, now, month, 1))  # 29 February 2025 is none, but in that month
+    return _yearly(m, now, partial(_from, now, month, 1))  # 29 February 2025 does not exist; use the month
 
 
 def _digits(m: _Match, now: datetime) -> _Span:

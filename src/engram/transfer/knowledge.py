@@ -443,7 +443,7 @@ def _read_small(coming: Iterable[Incoming]) -> list[Incoming]:
 def _too_large() -> InvalidInput:
     return InvalidInput(
         f"the file has more than {LIMITS.usual_records:,} records, or {LIMITS.usual:,} bytes; to look at "
-        "all of it takes long: say that it is large (`--large`), or split it. Nothing was imported"
+        "all of it takes long: say that it is `large`, or split it. Nothing was imported"
     )
 
 

@@ -23,7 +23,7 @@ from typing import TypeVar
 from pydantic import JsonValue, TypeAdapter
 
 from engram.clock import Sources
-from engram.errors import Conflict, NotFound
+from engram.errors import Conflict, Hint, NotFound
 from engram.memories import holds
 from engram.memories.summaries import Utterance, summarise
 from engram.model import Draft, KnowledgeContent, Memory, MemoryType
@@ -397,14 +397,16 @@ def undo(id: str, desk: Desk) -> Consolidation:
     (made,) = desk.store.get(desk.scope, [id])
     said = {} if made is None else made.metadata.get(MARK)
     if made is None or not isinstance(said, dict) or not made_by(made):
-        raise NotFound(f"nothing was consolidated as {id}; `engram memory list --tag {MARK}` shows what was")
+        raise NotFound(f"nothing was consolidated as {id}", hint=Hint(f"memory list --tag {MARK}", "shows what was"))
     holds.refuse_if_held(desk.store, desk.scope, [made])
     how = _how.validate_python(said.get("how"))
     events = [event for event in desk.store.events_of(desk.scope, [id]) if event.kind == CONSOLIDATED]
     sources = tuple(str(event.body.get("source")) for event in events) or made.provenance.sources
     there = [source for source in desk.store.get(desk.scope, sources) if source is not None]
     if how == "merge" and not there:
-        raise Conflict(f"nothing is left of what {id} was made of; `engram memory forget {id}` lets go of it, too")
+        raise Conflict(
+            f"nothing is left of what {id} was made of", hint=Hint(f"memory forget {id}", "lets go of it, too")
+        )
     body: dict[str, JsonValue] = {"how": how, "sources": [*sources]}
     key = made_by(made)
     desk.store.append(desk.scope, [Event(f"{UNDONE}:{key}", UNDONE, desk.sources.now(), "", key, body)])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from engram.errors import Conflict, InvalidInput, NotAllowed, Unsupported
+from engram.errors import Conflict, Hint, InvalidInput, NotAllowed, Unsupported
 from engram.memories import forgetting_curve, holds
 from engram.memories.forgetting_curve import ForgettingLimits
 from engram.model import Memory
@@ -242,8 +242,8 @@ class Upkeep:
         """The store, to check, describe and back it up. Raises `Unsupported` if it is no database of this process."""
         if not isinstance(self._store, Maintains):
             raise Unsupported(
-                "this store has nothing to maintain here; "
-                "a server has its own tools, or `engram db copy` it into a file"
+                "this store has nothing to maintain here; a server has its own tools",
+                hint=Hint("db copy", "copies it into a file"),
             )
         return self._store
 

@@ -582,7 +582,7 @@ def test_ctrl_c_exits_with_130_and_says_what_stays(db: Path, tmp_path: Path) -> 
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert b"500 lines are stored and stay stored" in said
+    assert b"500 lines are stored; lines with a `key` are not stored twice" in said
     assert b"Traceback" not in said
 
 

@@ -96,7 +96,7 @@ def test_cycles_are_listed_newest_first_and_shown_whole(run: Run) -> None:
 @pytest.mark.usefixtures("lived")
 def test_an_interrupted_cycle_is_shown_and_retried_only_when_told(run: Run) -> None:
     lines = run("agent resume alice").stdout.splitlines()
-    assert lines[0] == "alice goes on with cycle 4"
+    assert lines[0] == "alice continues with cycle 4"
     assert lines[1].startswith("  Last complete: cycle 2, failed ")
     assert lines[2].startswith("  Without a result: cycle 3, begun ")
     assert lines[2].endswith(": deploy(to=staging)")
@@ -135,7 +135,7 @@ def test_without_a_database_there_is_nothing_to_show(run: Run) -> None:
 
 def test_an_agent_without_cycles_goes_on_with_the_first(run: Run) -> None:
     run("memory add hello --agent alice")
-    assert run("agent resume alice").stdout == "alice goes on with cycle 1\n"
+    assert run("agent resume alice").stdout == "alice continues with cycle 1\n"
     assert run("agent cycles alice").stdout == "alice has no cycles.\n"
 
 

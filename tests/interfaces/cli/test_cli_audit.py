@@ -64,9 +64,9 @@ def test_the_log_shows_who_did_what_and_how_many(audit: Audit) -> None:
 def test_a_whole_trail_is_whole_and_says_what_is_not_fixed(audit: Audit, path: Path) -> None:
     result = audit("verify")
     assert result.stdout == "No problems in 6 entries, 1 to 6\n"
-    assert "entries 1 to 6 could be cut off" in result.stderr
+    assert "entries 1 to 6 are not covered by a signed checkpoint" in result.stderr
     audit("checkpoint")
-    assert "entries 7 to 7 could be cut off" in audit("verify").stderr
+    assert "entries 7 to 7 are not covered by a signed checkpoint" in audit("verify").stderr
     audit("anchor --to anchors.jsonl")
     assert audit("verify --anchor anchors.jsonl").stderr == ""
     assert value(audit("verify", json=True))["ok"] is True

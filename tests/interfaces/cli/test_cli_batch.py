@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 import engram
 from engram.cli import main
 from engram.errors import StoreFull
-from engram.stores.sqlite import SqliteStore
+from engram.stores.sql.memories import Memories
 
 
 def add(path: Path, *options: str, lines: str | bytes, code: int = 0) -> Result:
@@ -71,7 +71,7 @@ def test_a_bad_line_is_named_and_the_others_are_stored(path: Path, line: str, re
     assert result.stdout == "Stored 2, merged 0, rejected 1.\n"
     assert "Error: line 2: " in result.stderr
     assert reason in result.stderr
-    assert "stay stored" in result.stderr
+    assert "the other lines are stored" in result.stderr
     assert texts(path) == ["first", "last"]
 
 
@@ -98,17 +98,17 @@ def test_keys_make_running_it_again_harmless(path: Path) -> None:
 def test_what_is_stored_before_a_failure_stays_and_the_message_says_so(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, calls = SqliteStore.add, []
+    whole, calls = Memories.add, []
 
-    def full_at_the_second(self: SqliteStore, *arguments: Any) -> Any:
+    def full_at_the_second(self: Memories, *arguments: Any) -> Any:
         calls.append(arguments)
         if len(calls) > 1:
             raise StoreFull("the disk is full; free some space")
         return whole(self, *arguments)
 
-    monkeypatch.setattr(SqliteStore, "add", full_at_the_second)
+    monkeypatch.setattr(Memories, "add", full_at_the_second)
     result = add(path, lines='"x"\n' * 700, code=1)
-    assert "500 lines are stored and stay stored" in result.stderr
+    assert "500 lines are stored; lines with a `key` are not stored twice" in result.stderr
     assert "Error: the disk is full" in result.stderr
     assert len(texts(path)) == 500
 

@@ -76,7 +76,7 @@ def test_the_master_key_is_changed(run: Run, monkeypatch: pytest.MonkeyPatch, mo
     monkeypatch.setenv("ENGRAM_KEY_FILE", "old.key")
     run("memory add 'hello world' --agent alice")
     run("crypt rotate --to old.key", code=5)
-    assert run("crypt rotate --to new.key").stdout.startswith("The master key is now new.key; it opens ")
+    assert run("crypt rotate --to new.key").stdout.startswith("The master key is now new.key; it protects ")
     run("memory list", code=1)
     monkeypatch.setenv("ENGRAM_KEY_FILE", "new.key")
     assert "hello world" in run("memory list").stdout
@@ -87,7 +87,7 @@ def test_data_keys_are_changed(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     run("crypt init --key-file my.key")
     monkeypatch.setenv("ENGRAM_KEY_FILE", "my.key")
     run("memory add 'hello world' --agent alice")
-    assert run("crypt rekey").stdout.endswith("sealed with new keys\n")
+    assert run("crypt rekey").stdout.endswith("encrypted with new keys\n")
     assert value(run("crypt rekey --agent alice --index --json"))["index"] is True
     run("crypt rekey --agent nobody", code=3)
     assert "hello world" in run("memory search hello").stdout

@@ -208,11 +208,11 @@ def test_the_doctor_compares_embedders_and_counts_missing_vectors(path: Path, mo
 def test_the_doctor_asks_the_vector_database(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remember(path, "one")
     monkeypatch.setenv("ENGRAM_VECTORS", f"qdrant:{tmp_path / 'vectors'}")
-    assert checks()["vector database"][0]["detail"] == "it answers"
+    assert checks()["vector database"][0]["detail"] == "it responds"
     monkeypatch.setenv("ENGRAM_VECTORS", "qdrant+http://127.0.0.1:1")
     monkeypatch.setenv("ENGRAM_VECTORS_KEY", "the key that nobody may see")
     found = checks()["vector database"][0]
-    assert (found["status"], "mirror" in found["advice"]) == ("warning", True)
+    assert (found["status"], "local copies" in found["advice"]) == ("warning", True)
     assert "nobody may see" not in run("config", "show").stdout + str(found)
 
 

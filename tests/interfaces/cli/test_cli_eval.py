@@ -70,7 +70,7 @@ def test_as_json_it_is_the_report(run: Run, path: Path) -> None:
 def test_only_some_time_and_only_one_agent(run: Run, path: Path) -> None:
     live(path)
     found = run("eval report --since 2026-03-09 --until 2026-03-16 --agent alice").stdout
-    assert "Drift: unknown before two weeks have something to compare." in found
+    assert "Drift: not known until two weeks can be compared." in found
     assert "agent list" in run("eval report --agent nobody", code=3).stderr
 
 

@@ -60,12 +60,12 @@ def test_neighbours_are_shown_with_what_joins_them(run: Run) -> None:
     assert {line.split()[-1] for line in run("neighbours Bob").stdout.splitlines()[1:]} == {"Rome", "Acme"}
     told = json.loads(run("neighbours Bob --relation 'works at' --json").stdout)
     assert [edge["object"] for edge in told] == ["Acme"]
-    assert run("neighbours Zoe").stdout == "Nothing is joined to it.\n"
+    assert run("neighbours Zoe").stdout == "No fact connects it with another concept.\n"
 
 
 def test_what_a_wrong_fact_had_ended_holds_again(run: Run) -> None:
     (rome,) = json.loads(run("list Bob --predicate 'lives in' --json").stdout)
     lines = run(f"retract {rome['id']}").stdout.splitlines()
-    assert lines[1].startswith("Holds again: Bob lives in Paris")
+    assert lines[1].startswith("Valid again: Bob lives in Paris")
     assert run("ask Bob 'lives in'").stdout.startswith("Paris")
     run(f"retract {rome['id']}", code=3)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 import engram as library
-from engram.cli.patterns import bound
+from engram.cli.patterns import parse_rate_filter
 from support.command_line import Run, value
 
 
@@ -132,7 +132,7 @@ def test_a_suggestion_is_answered_by_its_outcome(run: Run) -> None:
     assert suggestion["recommended"] == "a"
     verbose = run("learning suggest --context c -v").stdout
     assert "95% interval" in verbose
-    assert "How it goes: engram learning outcome" in verbose
+    assert "Report the outcome: engram learning outcome" in verbose
     told = value(run(f"learning outcome {suggestion['id']} failure --error 'Boom: it broke' --json"))
     assert (told["agent"], told["new"]) == ("alice", True)
     assert value(run("learning suggest --context c --json"))["actions"][0]["attempts"] == 3
@@ -156,7 +156,7 @@ def test_predict_says_how_likely_success_is_and_on_what_that_rests(run: Run) -> 
 def test_the_outcome_of_a_decision_can_be_told_later_and_corrected(run: Run) -> None:
     id = stored(run("memory record --agent alice --context c --action a"))
     assert run(f"learning outcome {id} success").stdout == f"Learned: {id} → success\n"
-    assert run(f"learning outcome {id} success").stdout == f"Just that was known of {id}\n"
+    assert run(f"learning outcome {id} success").stdout == f"This outcome of {id} was reported before\n"
     assert "has an outcome already" in run(f"learning outcome {id} failure", code=5).stderr
     told = value(run(f"learning outcome {id} failure --correct --error 'Boom: no' --json"))
     assert [each["quality"] for each in told["outcomes"]] == [1.0, 0.0]
@@ -167,7 +167,7 @@ def test_the_outcome_of_a_decision_can_be_told_later_and_corrected(run: Run) -> 
 
 def test_memories_that_go_with_failure_are_listed(run: Run, path: Path) -> None:
     id = stored(run("memory add 'always force push to main' --agent alice"))
-    assert run("learning harmful").stdout == "No memory is known to do harm.\n"
+    assert run("learning harmful").stdout == "No memory is known to be harmful.\n"
     with library.open(path) as brain:
         alice = brain.agent("alice")
         for _ in range(4):
@@ -187,7 +187,7 @@ def test_another_outcome_of_a_suggestion_or_a_recall_is_a_conflict(run: Run, pat
         recall = brain.agent("alice").recall("c").id
     for id in (value(run("learning suggest --context c --json"))["id"], recall):
         assert run(f"learning outcome {id} success").stdout == f"Learned: {id} → success\n"
-        assert run(f"learning outcome {id} success").stdout == f"Just that was known of {id}\n"
+        assert run(f"learning outcome {id} success").stdout == f"This outcome of {id} was reported before\n"
         assert run(f"learning outcome {id} failure", code=5).stderr.startswith("Error: ")
         assert json.loads(run(f"learning outcome {id} failure --json", code=5).stderr)["code"] == "conflict"
 
@@ -206,14 +206,14 @@ def test_another_outcome_of_a_suggestion_or_a_recall_is_a_conflict(run: Run, pat
     ("1", 1.0, 0.99),
 ])  # fmt: skip
 def test_a_rate_can_be_bounded(text: str, holds: float, fails: float) -> None:
-    assert bound(text).holds(holds)
-    assert not bound(text).holds(fails)
+    assert parse_rate_filter(text).matches(holds)
+    assert not parse_rate_filter(text).matches(fails)
 
 
 @pytest.mark.parametrize("text", ["", "much", ">", "101%", "=>5", "-1", "1e3", "nan", "0.5.5"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        bound(text)
+        parse_rate_filter(text)
 
 
 def test_patterns_are_chosen_by_type_rate_time_and_words(run: Run) -> None:
@@ -236,7 +236,7 @@ def test_patterns_are_chosen_by_type_rate_time_and_words(run: Run) -> None:
     assert len(value(run("learning patterns --recent 1d --json"))) == len(everything)
     shown = run("learning patterns --type success --type decision").stdout
     assert 'Success pattern: "rerun-once" (alice)\n  • Works in: flaky test in ci\n  • Success rate: 85%' in shown
-    assert "  • Steps: rerun once (no two sessions tell more)\n" in shown
+    assert "  • Steps: rerun once (no two sessions agree on more)\n" in shown
     assert 'Decision template: "slow build" (bob)\n  • Do: add a cache (74% success rate, 6 attempts)' in shown
     run("learning patterns --success-rate lots", code=2)
 
@@ -250,7 +250,7 @@ def test_failures_are_listed_the_most_recent_first(run: Run) -> None:
     assert [line.split()[0] for line in lines[1:]] == ["key-name", "npm-install-timeout"]
     assert [each["agent"] for each in value(run("engram learning failures --recent 7d --json"))] == ["bob"]
     assert [each["agent"] for each in value(run("engram learning failures --recurring --json"))] == ["alice"]
-    assert run("learning failures --agent bob --recurring").stdout == "No such failure.\n"
+    assert run("learning failures --agent bob --recurring").stdout == "No matching failure.\n"
 
 
 def test_a_failure_is_applied_by_its_best_solution(run: Run) -> None:
@@ -277,7 +277,7 @@ def test_a_pattern_of_another_agent_must_be_asked_for(run: Run) -> None:
     transfer = value(run("learning stats --agent alice --json"))["transfer"]
     assert (transfer["some"], transfer["all"], transfer["share"]) == (0, 1, 0.0)
     run("memory record --agent alice --type failure --error 'KeyError: x' --action 'render page'")
-    assert "nothing that solves" in run("learning apply-pattern render-page-key-error --task t", code=3).stderr
+    assert "no solution of" in run("learning apply-pattern render-page-key-error --task t", code=3).stderr
 
 
 def test_without_an_agent_nothing_goes_from_one_agent_to_another_without_consent(run: Run) -> None:
@@ -309,7 +309,7 @@ def test_a_success_that_was_recorded_can_be_applied(run: Run) -> None:
     line = "memory record --agent alice --type success --context 'database migration' --approach 'Rollback strategy'"
     run(line + " --factor 'a fresh backup' --step 'verify the backup' --step 'roll back'")
     shown = run("learning apply-pattern rollback-strategy --task db-1 --agent alice").stdout.splitlines()
-    assert shown[0] == ('Applying pattern "Rollback strategy" of alice (as it was told, success rate not known yet):')
+    assert shown[0] == ('Applying pattern "Rollback strategy" of alice (as recorded, success rate not known yet):')
     assert shown[1:5] == [
         "  Context: database migration",
         "  Key factors: a fresh backup",
@@ -325,11 +325,8 @@ def test_stats_say_what_is_known_and_what_is_not_yet(run: Run) -> None:
     decide(run, "c", "a")
     shown = run("engram learning stats --agent alice").stdout
     assert "learning effectiveness  not known yet: it takes 20 decisions with an outcome, and there are 1\n" in shown
-    assert (
-        "memory utilization      0% of decisions cite something that memory had shown (0 of 1, 95% interval 0–79%)\n"
-        in shown
-    )
-    assert "pattern recognition     not known yet: no failure with a message came back yet\n" in shown
+    assert "memory utilization      0% of decisions cite something from memory (0 of 1, 95% interval 0–79%)\n" in shown
+    assert "pattern recognition     not known yet: no failure with a message recurred yet\n" in shown
     assert "cross-agent transfer    not known yet: no informed decision was recorded\n" in shown
     assert "prevention success      not known yet: " in shown
     assert "calibration             not known yet: it takes 10 decisions with an outcome, and there are 1\n" in shown
@@ -370,7 +367,7 @@ def test_what_was_learned_is_learned_again(run: Run) -> None:
     fail(run, 1)
     fail(run, 2, agent="bob")
     before = value(run("learning failures --json"))
-    assert run("learning rebuild").stdout == "Learned again from what 2 agents recorded: 2 failure patterns.\n"
+    assert run("learning rebuild").stdout == "Rebuilt from the records of 2 agents: 2 failure patterns.\n"
     assert value(run("learning rebuild --agent bob --json")) == {"agents": 1, "patterns": 1}
     assert value(run("learning failures --json")) == before
 

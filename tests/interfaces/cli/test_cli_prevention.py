@@ -69,7 +69,7 @@ def test_checks_are_generated_listed_and_found_by_name(run: Run) -> None:
         "  Command: npm cache verify",
     ]
     heading, row = run("prevention list").stdout.splitlines()
-    assert heading.split() == ["NAME", "STATUS", "STAGE", "SPOKE", "UP", "AGENT", "VERIFY"]
+    assert heading.split() == ["NAME", "STATUS", "STAGE", "WARNINGS", "AGENT", "VERIFY"]
     assert row.split()[:5] == ["verify-npm-cache-status", "active", "deploy", "0", "alice"]
     (check,) = value(run("prevention list --agent alice --json"))
     assert check["command"] == ["npm", "cache", "verify"]
@@ -99,7 +99,7 @@ def test_a_command_is_only_run_when_it_is_allowed(run: Run, tmp_path: Path) -> N
     program = shlex.join([sys.executable, str(script)])
     run("prevention generate --pattern npm-install-timeout --command", program)
     refused = run("prevention run verify-npm-cache-status", code=4)
-    assert f"this would be run: {program}" in refused.stderr
+    assert f"this would run: {program}" in refused.stderr
     assert refused.stdout == ""
     met = run("prevention run verify-npm-cache-status --allow")
     assert met.stdout == "verify-npm-cache-status: the condition holds\nlooked\n"

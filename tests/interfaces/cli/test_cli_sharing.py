@@ -96,7 +96,7 @@ def test_what_reads_like_an_instruction_waits_for_a_person(run: Run) -> None:
     assert "instruction" in run(f"quarantine show {apart['id']}").output
     run(f"quarantine release {apart['id']}")
     assert value(run(f"--json memory show {apart['id']}"))["id"] == apart["id"]
-    assert run("quarantine list").output == "Nothing is set apart.\n"
+    assert run("quarantine list").output == "Nothing is quarantined.\n"
     run(f"quarantine discard {apart['id']}", code=3)
 
 
@@ -106,13 +106,13 @@ def test_seed_001_exports_imports_and_merges(run: Run, here: Path) -> None:
         run("memory record --type decision --context migrate --action dry-run --outcome success --tag db --agent bob")
     told = run("knowledge export --agent alice --domain auth").output
     assert "Wrote 4 memories" in told
-    assert "Nothing here is of it" in run("knowledge export --agent alice --domain aut --file none.json").output
+    assert "No memory matches" in run("knowledge export --agent alice --domain aut --file none.json").output
     assert (here / "auth-knowledge.json").exists()
     other = f"--db {here / 'other.db'}"
     assert "4 would be stored" in run(f"{other} knowledge import --file auth-knowledge.json --dry-run").output
     run(f"{other} memory list", code=3) if not (here / "other.db").exists() else None
     assert "4 stored" in run(f"{other} knowledge import --file auth-knowledge.json").output
-    assert "4 had come before" in run(f"{other} knowledge import --file auth-knowledge.json").output
+    assert "4 imported before" in run(f"{other} knowledge import --file auth-knowledge.json").output
     assert "retry" in run(f"{other} learning suggest --agent default --context log-in").output
     run("knowledge merge --from-agent bob --domain db --agent alice", code=4)
     run("memory share --from bob --to alice --domain db")
@@ -178,5 +178,5 @@ def test_a_lent_check_or_failure_says_whose_it_is(run: Run) -> None:
     for line in (f"prevention run {check['name']}", f"prevention generate --pattern {pattern['name']}"):
         told = run(f"{line} --agent bob", code=3).stderr
         assert "shared by alice" in told
-        assert "of one's own" in told
+        assert "an agent's own" in told
     run(f"prevention run {check['name']} --agent carol", code=3)

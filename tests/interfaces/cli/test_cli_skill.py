@@ -41,7 +41,7 @@ def _file(tmp_path: Path) -> None:
 
 def test_a_skill_is_added_once_from_a_file_from_standard_input_or_as_text(run: Run) -> None:
     assert run("skill add explain.yaml --agent alice").stdout.startswith("Added explain, version 1 (")
-    assert run("skill add - --agent alice", given=EXPLAIN).stdout.startswith("Nothing changed: explain, version 1 (")
+    assert run("skill add - --agent alice", given=EXPLAIN).stdout.startswith("Unchanged: explain, version 1 (")
     changed = EXPLAIN.replace("three", "3")
     again = value(run("skill add --agent alice --json --text", changed))
     assert (again["new"], again["version"], again["description"]) == (True, 2, "Explain something in 3 steps")
@@ -74,7 +74,7 @@ def test_skills_are_listed_and_shown_as_they_can_be_added(run: Run) -> None:
     assert shown.startswith("# version 1 of alice, added 20")
     assert shown.splitlines()[0].endswith("; 3 uses, 60% success rate")
     assert shown.split("\n", 1)[1] == EXPLAIN
-    assert run("skill add - --agent alice", given=shown).stdout.startswith("Nothing changed")
+    assert run("skill add - --agent alice", given=shown).stdout.startswith("Unchanged: ")
     assert value(run("skill show explain --json"))["steps"][2]["action"] == "open {{ topic | quote }}"
 
 
@@ -95,10 +95,13 @@ def test_the_skill_that_fits_is_found(run: Run) -> None:
     lines = run("skill match 'please explain this'").stdout.splitlines()
     assert lines == ["  • explain (version 1 of alice), score 0.70", "    it says 'explain'"]
     lines = run("skill match 'what is a monad'").stdout.splitlines()
-    assert lines[1:] == ["    it fits the pattern 'what is (?P<topic>.+)'", "    it tells topic=a monad"]
+    assert lines[1:] == [
+        "    it fits the pattern 'what is (?P<topic>.+)'",
+        "    parameters in the request: topic=a monad",
+    ]
     (found,) = value(run("skill match 'what is a monad' --json -n 1"))
     assert (found["agent"], found["parameters"]) == ("alice", {"topic": "a monad"})
-    assert run("skill match 'zebra unicorn'").stdout == "No skill fits.\n"
+    assert run("skill match 'zebra unicorn'").stdout == "No skill matches.\n"
 
 
 def test_the_steps_are_printed_with_the_parameters(run: Run) -> None:
@@ -121,7 +124,7 @@ def test_the_steps_are_printed_with_the_parameters(run: Run) -> None:
 def test_a_skill_that_several_have_needs_a_name(run: Run) -> None:
     run("skill add explain.yaml --agent alice")
     run("skill add explain.yaml --agent bob")
-    assert "alice, bob have" in run("skill show explain", code=2).stderr
+    assert "alice, bob; choose with --agent" in run("skill show explain", code=2).stderr
     assert run("skill show explain --agent bob").stdout.startswith("# version 1 of bob")
     assert len(value(run("skill match 'explain it' --json"))) == 2
 
@@ -134,7 +137,7 @@ def test_a_success_pattern_becomes_a_skill(run: Run) -> None:
     assert known
     made = run(f"skill promote {known[0]['pattern_id']} --name flaky-login").stdout
     assert made.startswith("Made flaky-login, version 1 (")
-    assert made.endswith("), of 1 step\n")
+    assert made.endswith("), with 1 step\n")
     assert run("skill render flaky-login").stdout == "1. retry with backoff\n"
     assert value(run(f"skill promote {known[0]['pattern_id']} --name flaky-login --json"))["version"] == 1
     assert "learning patterns --type success" in run("skill promote nothing", code=3).stderr

@@ -42,7 +42,7 @@ def test_consolidating_says_what_it_made_and_can_be_taken_back(run: Run) -> None
     assert run("upkeep consolidate").stdout == "Consolidated: 0 changes.\n"
     assert len(value(run("memory search 'when do deploys happen?' --json"))) == 1
     run(f"upkeep consolidate --undo {made['id']} --dry-run", code=2)
-    assert run(f"upkeep consolidate --undo {made['id']}").stdout == f"Taken back {made['id']}: 2 sources as before.\n"
+    assert run(f"upkeep consolidate --undo {made['id']}").stdout == f"Undone {made['id']}: 2 sources restored.\n"
     assert len(value(run("memory search 'when do deploys happen?' --json"))) == 2
     run(f"upkeep consolidate --undo {made['id']}", code=3)
 
@@ -77,7 +77,7 @@ def test_limits_and_the_archive_can_be_given(run: Run, path: Path, tmp_path: Pat
     assert f"  Archived in {target}\n" in run(f"upkeep forget --archive {target} --agent bob").stdout
     assert target.exists()
     run(f"upkeep forget --archive {target}", code=5)
-    assert "make it first" in run("upkeep forget --archive nowhere/gone.gz", code=2).stderr
+    assert "create it first" in run("upkeep forget --archive nowhere/gone.gz", code=2).stderr
 
 
 @pytest.mark.parametrize("option", ["--older-than soon", "--older-than 5", "--below 2", "--restore nowhere.gz"])
@@ -91,7 +91,7 @@ def test_restoring_is_not_tried_and_needs_no_archive_of_its_own(run: Run, path: 
     archive = tmp_path / "gone.jsonl.gz"
     run(f"upkeep forget --archive {archive}")
     there = len(value(run("memory list --json")))
-    assert "--restore goes alone" in run(f"upkeep forget --restore {archive} --dry-run", code=2).stderr
+    assert "--restore cannot be combined" in run(f"upkeep forget --restore {archive} --dry-run", code=2).stderr
     run(f"upkeep forget --restore {archive} --archive other.gz", code=2)
     assert len(value(run("memory list --json"))) == there
     run(f"upkeep forget --restore {archive}")

@@ -57,7 +57,7 @@ def test_a_run_says_how_each_step_went_and_how_to_go_on(run: Run, tmp_path: Path
     assert lines[0] == "done     build"
     assert lines[1] == "failed   ship: RuntimeError: the server is not ready"
     assert lines[-2] == "Failed: step 'ship' failed: RuntimeError: the server is not ready"
-    assert lines[-1] == "To go on: engram workflow resume r1"
+    assert lines[-1] == "To continue: engram workflow resume r1"
     (tmp_path / "ready").touch()
     assert run("resume r1 --steps shop.py -q").stdout.splitlines() == [
         "done     ship",
@@ -115,7 +115,7 @@ def test_commands_need_permission(run: Run, tmp_path: Path) -> None:
 
 def test_validate_shows_the_order_or_what_is_wrong(run: Run, tmp_path: Path) -> None:
     assert run("validate release.yaml").stdout.splitlines() == [
-        "release can be carried out: 2 stages, 3 steps",
+        "release is valid: 2 stages, 3 steps",
         "development",
         "  build",
         "rollout",
@@ -141,7 +141,7 @@ def test_what_is_not_there_is_not_found(run: Run) -> None:
 def test_a_run_that_several_have_needs_its_agent(run: Run) -> None:
     run(RUN, code=1)
     run(RUN.replace("alice", "bob"), code=1)
-    assert "is a run of alice, bob" in run("status r1", code=2).stderr
+    assert "several agents have run 'r1': alice, bob" in run("status r1", code=2).stderr
     run("status r1 --agent bob")
 
 

@@ -45,7 +45,7 @@ def test_a_folder_is_tracked_kept_compared_and_brought_back(run: Run, site: Path
     assert run("restore site latest index.html --force").stdout.startswith("Restored 1 file of ")
     assert (site / "index.html").read_text() == "<h1>hello</h1>"
     run("restore site --into copy")
-    assert run("verify").stdout == "Read 1 content, 14 bytes: all is well\n"
+    assert run("verify").stdout == "Read 1 content, 14 bytes: all contents are intact\n"
 
 
 def test_modes_and_new_names_are_shown(run: Run, site: Path) -> None:
@@ -97,9 +97,9 @@ def test_damage_is_told(run: Run, site: Path, path: Path) -> None:
     assert "site: index.html: the object " in found.stdout
     (site / "index.html").unlink()
     assert "Refused: index.html: " in run("restore site", code=1).stdout
-    assert run("verify", code=1).stdout.endswith("To set aside what is damaged: --repair\n")
+    assert run("verify", code=1).stdout.endswith("To move damaged contents away: --repair\n")
     assert len(value(run("verify --repair --json", code=1))["problems"]) == 1
-    assert "Repaired: what is damaged was set aside" in run("verify --repair", code=1).stdout
+    assert "Repaired: damaged contents were moved away" in run("verify --repair", code=1).stdout
 
 
 def test_objects_can_be_elsewhere_and_must_be_for_a_server(run: Run, site: Path, tmp_path: Path, path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_setting_says_where_the_objects_are(
     assert len(list((tmp_path / "kept").glob("??/*"))) == 1
     monkeypatch.delenv("ENGRAM_OBJECTS")
     (tmp_path / "engram.toml").write_text('objects = "kept"\n')
-    assert run("verify").stdout == "Read 1 content, 14 bytes: all is well\n"
+    assert run("verify").stdout == "Read 1 content, 14 bytes: all contents are intact\n"
     assert not Path(f"{path}.objects").exists()
 
 
@@ -137,7 +137,7 @@ def test_old_snapshots_and_workspaces_are_forgotten(run: Run, site: Path) -> Non
     told = value(run("prune --keep 1 --json"))
     assert ([one["label"] for one in told["snapshots"]], told["objects"], told["dry_run"]) == (["v0", "v1"], 2, False)
     assert run("prune").stdout == "Forgot 0 snapshots and 0 contents, 0 bytes\n"
-    assert run("verify").stdout.endswith("all is well\n")
+    assert run("verify").stdout.endswith("all contents are intact\n")
     run("prune other", code=3)
     run("prune site --keep 0", code=2)
     assert run("forget site --dry-run").stdout.splitlines()[-1].startswith("Would forget site with 1 snapshot and ")

@@ -21,9 +21,10 @@ from engram.clock import EPOCH, Sources
 from engram.ports import Scope
 from engram.server import dashboard
 from engram.server.dashboard import charts, queries
-from engram.server.dashboard.pages import DEEDS, LOOKS
-from engram.server.dashboard.params import Kept
-from engram.server.dashboard.sessions import INVITED, LASTS, MOST, Sessions
+from engram.server.dashboard.pages import FORM_ACTIONS
+from engram.server.dashboard.pages import PAGES as HANDLERS
+from engram.server.dashboard.params import ResultCache
+from engram.server.dashboard.sessions import INVITATION_LENGTH, MAX_SESSIONS, SESSION_LENGTH, SignInSessions
 from engram.server.rest.middleware import Address
 from support.dashboard_seed import EVIL, fill, fill_with_evil
 from support.rest_server import House, house
@@ -56,7 +57,7 @@ PAGES = [
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with house(tmp_path_factory.mktemp("dashboard") / "team.db") as opened:
         fill(opened.brain)
-        opened.served.api.state.dashboard.kept.patience = 30
+        opened.served.api.state.dashboard.cache.max_wait = 30
         yield opened
 
 
@@ -94,14 +95,14 @@ def test_whoever_is_not_signed_in_is_sent_to_the_door_and_goes_on_from_there(hom
     with home.http() as client:
         for path in ("/", "/dashboard"):
             assert client.get(path).headers["location"] == "/dashboard/"
-        for path in LOOKS:
+        for path in HANDLERS:
             answer = client.get(f"/dashboard/{path}", params={"agent": "alice"})
             assert answer.status_code == 303
             goal = urlsplit(answer.headers["location"])
             assert goal.path == "/dashboard/sign-in"
             assert parse_qs(goal.query)["next"] == [f"/dashboard/{path}?agent=alice"]
             assert "alice" not in answer.text
-        for path in DEEDS:
+        for path in FORM_ACTIONS:
             assert client.post(f"/dashboard/{path}").headers["location"] == "/dashboard/sign-in"
         assert client.get("/dashboard/events?agent=alice").status_code == 401
         assert client.get("/dashboard/no-such-page").status_code == 303
@@ -148,7 +149,7 @@ def test_a_wrong_key_and_a_form_of_somebody_else_open_nothing(home: House) -> No
         csrf = csrf_of(client.get("/dashboard/sign-in").text)
         answer = client.post("/dashboard/sign-in", data={"csrf": csrf, "key": "eng_AAAA_" + "B" * 43})
         assert answer.status_code == 401
-        assert "not known" in answer.text
+        assert "unknown, expired or revoked" in answer.text
         answer = client.post("/dashboard/sign-in", data={"csrf": "0" * 64, "key": home.key("alice")})
         assert answer.status_code == 403
         answer = client.post("/dashboard/sign-in", content=b"x" * 100_000)
@@ -207,19 +208,19 @@ def test_sessions_and_invitations_expire(home: House) -> None:
             return super().now() + self.late
 
     clock = Clock()
-    sessions = Sessions(home.keys, clock)
+    sessions = SignInSessions(home.keys, clock)
     invited = [sessions.invite(), sessions.invite()]
-    opened = sessions.follow(invited[0])
+    opened = sessions.accept(invited[0])
     assert opened is not None
-    assert sessions.of(opened[0]) == opened[1]
-    clock.late = INVITED
-    assert sessions.follow(invited[1]) is None
-    clock.late = LASTS
-    assert sessions.of(opened[0]) is None
+    assert sessions.get(opened[0]) == opened[1]
+    clock.late = INVITATION_LENGTH
+    assert sessions.accept(invited[1]) is None
+    clock.late = SESSION_LENGTH
+    assert sessions.get(opened[0]) is None
     token = home.key("alice")
-    secrets = [found[0] for _ in range(MOST + 1) if (found := sessions.sign_in(token)) is not None]
-    assert sessions.of(secrets[0]) is None
-    assert sessions.of(secrets[-1]) is not None
+    secrets = [found[0] for _ in range(MAX_SESSIONS + 1) if (found := sessions.sign_in(token)) is not None]
+    assert sessions.get(secrets[0]) is None
+    assert sessions.get(secrets[-1]) is not None
 
 
 # Pages -------------------------------------------------------------------------------------------------
@@ -307,7 +308,7 @@ def test_a_memory_says_where_it_comes_from_and_who_saw_it(home: House, admin: ht
 def test_a_memory_shows_its_versions_and_what_was_true_when(
     home: House, admin: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "LOOKED_AT", 10)
+    monkeypatch.setattr(queries, "AUDIT_SCAN", 10)
     alice, now = home.brain.agent("versions"), home.brain.sources.now()
     learned = [
         alice.semantic.learn("shop", "runs on", host, valid_from=now - timedelta(days=days), replaces=True)
@@ -318,9 +319,9 @@ def test_a_memory_shows_its_versions_and_what_was_true_when(
         alice.remember(f"Something else, {number}")
     page = shown(admin, f"memory?agent=versions&id={facts[1].id}")
     assert "This is version 2" in page
-    assert page.index("shop runs on one") < page.index("this one") < page.index("shop runs on three")
+    assert page.index("shop runs on one") < page.index("this memory") < page.index("shop runs on three")
     assert "valid until" in page
-    assert "What was true when" not in shown(admin, f"memory?agent=versions&id={alice.list(limit=1)[0].id}")
+    assert "History of this fact" not in shown(admin, f"memory?agent=versions&id={alice.list(limit=1)[0].id}")
 
 
 def test_the_debugger_shows_candidates_reasons_and_two_rankings(admin: httpx.Client) -> None:
@@ -328,9 +329,9 @@ def test_the_debugger_shows_candidates_reasons_and_two_rankings(admin: httpx.Cli
     assert "kept" in page
     assert "below the top 1" in page
     assert "Left out: " in page
-    assert "The two rankings" not in page
+    assert "Comparison of rankings" not in page
     page = shown(admin, "debugger?agent=alice&q=which+database+is+in+staging&recency=9&similar=0")
-    assert "The two rankings" in page
+    assert "Comparison of rankings" in page
     assert "2 changed" in page
     shown(admin, "debugger?agent=alice&q=x&k=0", 422)
     shown(admin, "debugger?agent=alice&q=x&recency=many", 422)
@@ -380,7 +381,7 @@ def test_a_failure_shows_when_it_happened_and_what_helps(admin: httpx.Client) ->
     link = re.search(r'/dashboard/(failure\?[^"]+)', shown(admin, "failures?agent=alice"))
     assert link is not None
     page = shown(admin, html.unescape(link[1]))
-    for words in ("Occurrences over time", "Solutions", "Checks", "silent, heeded and ignored", "restart the pool"):
+    for words in ("Occurrences over time", "Solutions", "Checks", "before checks, heeded, ignored", "restart the pool"):
         assert words in page
     shown(admin, "failure?agent=alice&name=nothing", 404)
 
@@ -392,7 +393,7 @@ def test_prevention_is_told_as_heeded_ignored_and_silent(home: House, admin: htt
     for _ in range(3):
         agent.record_decision(context="ferry", action="call", outcome="failure", error="TimeoutError: no answer")
     overview, page = shown(admin, "?agent=careful"), shown(admin, "failures?agent=careful")
-    assert "not known yet: no check that spoke up was heeded yet" in overview
+    assert "not known yet: no warning of a check was heeded yet" in overview
     assert 'data-label="Helps"><span class="dim">not known yet</span>' in page
     for outcome in ("success", "failure"):
         verdict = agent.check(action="call", context="ferry")
@@ -404,7 +405,7 @@ def test_prevention_is_told_as_heeded_ignored_and_silent(home: House, admin: htt
     assert check.effect.heeded is not None
     assert check.effect.ignored is not None
     page = shown(admin, "failures?agent=careful")
-    for label in ("Silent", "Heeded", "Ignored"):
+    for label in ("Before", "Heeded", "Ignored"):
         assert f'data-label="{label}"' in page
     for side in (check.effect.heeded, check.effect.ignored):
         assert f"{side.rate:.0%}" in page
@@ -429,7 +430,7 @@ def test_days_without_a_failure_are_drawn_too() -> None:
     chart = charts.occurrences([noon, noon + timedelta(days=3), noon])
     assert chart is not None
     assert list(chart.x) == ["1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04"]
-    assert list(chart.lines[0].y) == [2, 0, 0, 1]
+    assert list(chart.series[0].y) == [2, 0, 0, 1]
     assert charts.occurrences([]) is None
     long = charts.occurrences([noon, noon + timedelta(days=365)])
     assert long is not None
@@ -437,7 +438,7 @@ def test_days_without_a_failure_are_drawn_too() -> None:
     old = charts.occurrences([noon, noon + timedelta(days=36500)])
     assert old is not None
     assert len(old.x) == 1
-    assert charts.weekly([noon, noon + timedelta(days=8)], noon + timedelta(days=9))[-2:] == (1, 1)
+    assert charts.counts_by_week([noon, noon + timedelta(days=8)], noon + timedelta(days=9))[-2:] == (1, 1)
 
 
 def test_a_check_that_has_not_spoken_up_has_no_effect_yet(home: House, admin: httpx.Client) -> None:
@@ -445,7 +446,7 @@ def test_a_check_that_has_not_spoken_up_has_no_effect_yet(home: House, admin: ht
     for _ in range(3):
         agent.learn_from_failure("TimeoutError: the pool was empty", "fill it", action="deploy", context="friday")
     agent.learning.generate(agent.learning.failures()[0].pattern_id)
-    assert "not seen yet" in shown(admin, "failures?agent=unchecked")
+    assert "no data" in shown(admin, "failures?agent=unchecked")
 
 
 def test_the_graph_is_limited_and_can_be_asked_for_around_a_concept(home: House, admin: httpx.Client) -> None:
@@ -456,7 +457,7 @@ def test_the_graph_is_limited_and_can_be_asked_for_around_a_concept(home: House,
     drawn = admin.get("/dashboard/graph.json?agent=graph").json()
     assert len(drawn["nodes"]) == 72
     assert drawn["left_out"] == 0
-    few = queries.drawn(semantic.graph(), "", 2, 50)
+    few = queries.visible_graph(semantic.graph(), "", 2, 50)
     assert len(few["nodes"]) == 50
     assert few["left_out"] == 22
     near = admin.get("/dashboard/graph.json?agent=graph&around=spoke 7&depth=1").json()
@@ -472,7 +473,7 @@ def test_the_chain_of_the_audit_trail_is_verified(home: House, admin: httpx.Clie
     csrf = csrf_of(shown(admin, "audit?agent=alice"))
     answer = admin.post("/dashboard/audit?agent=alice", data={"csrf": csrf, "agent": "alice", "which": "all"})
     assert answer.status_code == 200
-    assert "whole" in answer.text
+    assert "intact" in answer.text
     numbers = [int(n) for n in re.findall(r'data-label="Entry">(\d+)<', shown(admin, "audit?which=all"))]
     assert numbers == sorted(numbers, reverse=True)
     older = [
@@ -491,12 +492,12 @@ def test_what_was_set_apart_is_released_or_forgotten(home: House, admin: httpx.C
         assert agent.remember(said, origin="tool").status == "quarantined"
     one, two = (each.id for each in agent.quarantine.list())
     csrf = csrf_of(shown(admin, "quarantine?agent=reader"))
-    deed = {"csrf": csrf, "agent": "reader", "id": one, "deed": "release"}
+    deed = {"csrf": csrf, "agent": "reader", "id": one, "action": "release"}
     assert admin.post("/dashboard/quarantine?agent=reader", data=deed).status_code == 303
     assert agent.get(one) is not None
     assert admin.post("/dashboard/quarantine?agent=reader", data=deed).status_code == 404
-    assert admin.post("/dashboard/quarantine", data=deed | {"id": two, "deed": "dance"}).status_code == 422
-    assert admin.post("/dashboard/quarantine", data=deed | {"id": two, "deed": "discard"}).status_code == 303
+    assert admin.post("/dashboard/quarantine", data=deed | {"id": two, "action": "dance"}).status_code == 422
+    assert admin.post("/dashboard/quarantine", data=deed | {"id": two, "action": "discard"}).status_code == 303
     assert agent.quarantine.list() == []
 
 
@@ -505,19 +506,19 @@ def test_grants_are_decided_here(home: House, admin: httpx.Client) -> None:
     page = shown(admin, f"grants?agent=alice&id={asked.id}")
     assert "mending the login page" in page
     deed = {"csrf": csrf_of(page), "agent": "alice", "id": asked.id}
-    assert admin.post("/dashboard/grants", data=deed | {"deed": "approve"}).status_code == 303
+    assert admin.post("/dashboard/grants", data=deed | {"action": "approve"}).status_code == 303
     assert home.brain.agent("alice").grants.get(asked.id).state == "granted"
-    assert admin.post("/dashboard/grants", data=deed | {"deed": "revoke"}).status_code == 303
+    assert admin.post("/dashboard/grants", data=deed | {"action": "revoke"}).status_code == 303
     assert home.brain.agent("alice").grants.get(asked.id).state == "revoked"
-    assert admin.post("/dashboard/grants", data=deed | {"deed": "eat"}).status_code == 404
-    assert admin.post("/dashboard/grants", data=deed | {"deed": "deny"}).status_code >= 400
+    assert admin.post("/dashboard/grants", data=deed | {"action": "eat"}).status_code == 404
+    assert admin.post("/dashboard/grants", data=deed | {"action": "deny"}).status_code >= 400
 
 
-@pytest.mark.parametrize("path", sorted(DEEDS))
+@pytest.mark.parametrize("path", sorted(FORM_ACTIONS))
 def test_nothing_is_done_without_the_secret_of_the_form(home: House, path: str) -> None:
     with signed_in(home, home.key("*", rights=("admin",))) as client:
         for csrf in ({}, {"csrf": ""}, {"csrf": "f" * 64}):
-            answer = client.post(f"/dashboard/{path}", data={"agent": "alice", "deed": "release", "id": "x"} | csrf)
+            answer = client.post(f"/dashboard/{path}", data={"agent": "alice", "action": "release", "id": "x"} | csrf)
             assert answer.status_code == 403
 
 
@@ -568,7 +569,7 @@ def test_without_plotly_there_are_tables(home: House, admin: httpx.Client, monke
 def test_a_key_for_one_agent_shows_nothing_of_the_others(home: House) -> None:
     ids = [memory.id for memory in home.brain.agent("alice").list(limit=500)]
     with signed_in(home, home.key("bob", rights=("read", "write", "share"))) as bob:
-        for path in LOOKS:
+        for path in HANDLERS:
             answer = bob.get(f"/dashboard/{path}", params={"agent": "alice", "id": ids[0], "name": "x", "q": "staging"})
             missing = bob.get(f"/dashboard/{path}", params={"agent": "nobody", "id": "x", "name": "x", "q": "staging"})
             assert answer.status_code == missing.status_code
@@ -594,7 +595,7 @@ def test_rights_are_those_of_the_other_doors(home: House) -> None:
             shown(reader, path, 403)
         csrf = csrf_of(page)
         for path, deed in (("quarantine", "release"), ("quarantine", "discard"), ("grants", "revoke"), ("audit", "")):
-            data = {"csrf": csrf, "agent": "alice", "id": "x", "deed": deed}
+            data = {"csrf": csrf, "agent": "alice", "id": "x", "action": deed}
             assert reader.post(f"/dashboard/{path}", data=data).status_code == 403
     with signed_in(home, home.key("alice", rights=("admin",))) as own:
         page = shown(own, "audit?which=all")
@@ -606,10 +607,10 @@ def test_rights_are_those_of_the_other_doors(home: House) -> None:
 
 def test_somebody_without_an_agent_is_welcome(tmp_path: Path) -> None:
     with house(tmp_path / "new.db") as new, signed_in(new, new.key("*", rights=("admin",))) as client:
-        assert "Nothing is remembered yet" in shown(client, "")
+        assert "No memories yet" in shown(client, "")
         shown(client, "agents")
         for path in ("timeline", "debugger", "decisions", "failures", "graph", "life", "grants", "audit", "quarantine"):
-            assert "Nothing is remembered yet" in shown(client, path, 404)
+            assert "No memories yet" in shown(client, path, 404)
 
 
 # What is shown is text ---------------------------------------------------------------------------------
@@ -680,7 +681,7 @@ def test_the_values_of_a_chart_are_one_attribute(home: House) -> None:
 
 def test_what_took_long_is_kept_long() -> None:
     moments = iter([0.0, 1.0, 5.0, 30.0, 30.0, 100.0])
-    kept = Kept(clock=lambda: next(moments))
+    kept = ResultCache(clock=lambda: next(moments))
     calls = list[int]()
 
     def find() -> int:
@@ -693,23 +694,23 @@ def test_what_took_long_is_kept_long() -> None:
 
 
 def test_nobody_waits_for_what_takes_long() -> None:
-    kept, go_on = Kept(patience=0.01), threading.Event()
+    kept, go_on = ResultCache(max_wait=0.01), threading.Event()
 
     def find() -> str:
         go_on.wait(60)
         return "found"
 
-    assert kept.soon(("a", find), ("b", find)) == [None, None]
-    assert kept.soon(("a", find)) == [None]
+    assert kept.get_soon(("a", find), ("b", find)) == [None, None]
+    assert kept.get_soon(("a", find)) == [None]
     go_on.set()
-    kept.patience = 60
-    assert kept.soon(("a", find), ("b", find)) == ["found", "found"]
+    kept.max_wait = 60
+    assert kept.get_soon(("a", find), ("b", find)) == ["found", "found"]
     with pytest.raises(ValueError, match="no"):
-        kept.soon(("c", lambda: int("no")))
+        kept.get_soon(("c", lambda: int("no")))
 
 
 def test_what_is_wanted_soon_is_begun_once() -> None:
-    kept, go_on = Kept(), threading.Event()
+    kept, go_on = ResultCache(), threading.Event()
     calls = list[int]()
 
     def find() -> int:
@@ -727,14 +728,14 @@ def test_growth_is_counted_once_and_goes_on(home: House) -> None:
     scope = Scope("grower")
     first = agent.remember("one")
     agent.remember("two")
-    days, more = queries.grown(board, scope)
+    days, more = queries.growth(board, scope)
     assert sum(came for came, _ in days.values()) == 2
     assert not more
     agent.forget(str(first.id))
     agent.remember("three")
-    days, _ = queries.grown(board, scope)
+    days, _ = queries.growth(board, scope)
     assert sum(came - went for came, went in days.values()) == 2
     chart = charts.growth(days)
     assert chart is not None
-    assert chart.lines[0].y[0] == 0
-    assert chart.lines[0].y[-1] == 2
+    assert chart.series[0].y[0] == 0
+    assert chart.series[0].y[-1] == 2

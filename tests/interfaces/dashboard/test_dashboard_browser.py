@@ -198,7 +198,7 @@ def test_the_door_takes_a_key(browser: Any, team: Site) -> None:
         page.screenshot(path=team.artifacts / "sign-in.png")
         page.locator("#key").fill("wrong")
         page.keyboard.press("Enter")
-        assert page.get_by_role("alert").inner_text().startswith("This key is not known")
+        assert page.get_by_role("alert").inner_text().startswith("This key is unknown")
         assert len(seen.troubles) == 1
         assert "status of 401" in seen.troubles.pop()
         page.locator("#key").fill(token)
@@ -221,7 +221,7 @@ def test_a_search_in_the_debugger_and_other_weights(browser: Any, team: Site) ->
         page.get_by_text("Weights", exact=True).click()
         page.locator("#w-recency").fill("9")
         page.get_by_role("button", name="Recall").click()
-        page.wait_for_selector("text=The two rankings")
+        page.wait_for_selector("text=Comparison of rankings")
         assert page.locator(".compare ol").count() == 2
         page.locator("details.inline summary").first.click()
         assert page.locator("details.inline dl").first.is_visible()
@@ -232,7 +232,7 @@ def test_the_chain_is_verified_by_a_button(browser: Any, team: Site) -> None:
         page = seen.page
         page.goto(team.path("audit?agent=alice"))
         page.get_by_role("button", name="Verify the chain").click()
-        page.wait_for_selector("text=whole")
+        page.wait_for_selector("text=intact")
 
 
 def test_the_graph_is_reached_by_keyboard(browser: Any, team: Site) -> None:
@@ -369,7 +369,7 @@ def test_nothing_is_forgotten_by_one_wrong_click(browser: Any, team: Site) -> No
     with window(browser, team) as seen:
         page = seen.page
         page.goto(team.path("quarantine?agent=alice"))
-        page.get_by_role("button", name="Forget it").first.click()
+        page.get_by_role("button", name="Delete").first.click()
         assert seen.troubles.pop() == "dialog: Forget this for good?"
         assert len(team.brain.agent("alice").quarantine.list()) == 1
 
@@ -506,7 +506,7 @@ def test_a_large_memory_is_usable(browser: Any, crowd: Site) -> None:
         clock.took("query", lambda: page.keyboard.press("Enter"), "table.candidates tbody tr")
         page.get_by_text("Weights", exact=True).click()
         page.locator("#w-recency").fill("3")
-        clock.took("weights", page.get_by_role("button", name="Recall").click, "text=The two rankings")
+        clock.took("weights", page.get_by_role("button", name="Recall").click, "text=Comparison of rankings")
 
         look("graph", "graph", "#drawing[data-drawn=yes]")
         assert page.locator("#drawing circle").count() == 60
@@ -517,7 +517,7 @@ def test_a_large_memory_is_usable(browser: Any, crowd: Site) -> None:
         look("decisions", "decisions?context=job+7", "html[data-charts=drawn]")
         look("failures", "failures", "html[data-charts=drawn]")
         look("audit", "audit", "table.entries")
-        clock.took("verify", page.get_by_role("button", name="Verify the chain").click, "text=whole")
+        clock.took("verify", page.get_by_role("button", name="Verify the chain").click, "text=intact")
         look("memory", f"memory?id={crowd.brain.agent('alice').list(limit=1)[0].id}", "#similar")
 
         slow = max(clock.slow, slowness())

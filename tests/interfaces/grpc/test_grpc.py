@@ -38,10 +38,11 @@ from engram.errors import (
     Unauthenticated,
 )
 from engram.model import Draft
-from engram.server.grpc import interceptor, messages, streams
+from engram.server.grpc import interceptor, messages
 from engram.server.grpc.messages import NAME
-from engram.server.grpc.problems import STATUS, Later, detail_of, status_of, trailers
+from engram.server.grpc.problems import STATUS, RateLimited, detail_of, status_of, trailers
 from engram.server.grpc.run import Binding, start
+from engram.server.grpc.schema import STREAMING
 from support.grpc_server import FREELY, METHODS, Exchange, exchange
 from support.ports import nobody_listens
 
@@ -382,7 +383,7 @@ def test_events_are_told_as_they_happen_and_again_from_a_number_on(alice: Client
 
 
 def test_too_many_streams_are_refused(home: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interceptor, "STREAMS", 0)
+    monkeypatch.setattr(interceptor, "MOST_STREAMS", 0)
     with home.client("alice", sleep=lambda _: None) as alice, pytest.raises(StoreBusy):
         list(alice.events(seconds=0))
 
@@ -407,7 +408,7 @@ def test_what_goes_with_an_error_is_short(alice: Client) -> None:
     error = Refused(alice.remember(" ").model_copy(update={"reason": "é" * 10_000}))
     size = sum(len(name) + len(value) for name, value in trailers(error, "id"))
     assert size < 3000
-    assert dict(trailers(Later(3.21), "id"))["retry-after"] == "3.2"
+    assert dict(trailers(RateLimited(3.21), "id"))["retry-after"] == "3.2"
 
 
 def test_a_flaw_is_named_by_its_place(home: Exchange) -> None:
@@ -580,8 +581,8 @@ def test_a_method_that_there_is_not_is_said_to_be_none(home: Exchange) -> None:
 
 
 def test_every_method_is_one_of_the_two_kinds() -> None:
-    assert {each.rpc for each in OPERATIONS.values()} | streams.STREAMS.keys() == METHODS.keys()
-    assert not {each.rpc for each in OPERATIONS.values()} & streams.STREAMS.keys()
+    assert {each.rpc for each in OPERATIONS.values()} | STREAMING.keys() == METHODS.keys()
+    assert not {each.rpc for each in OPERATIONS.values()} & STREAMING.keys()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "example.com", "::"])

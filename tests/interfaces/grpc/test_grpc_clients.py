@@ -25,7 +25,7 @@ from engram.client.sending import TRIES
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound, StoreAway, StoreBusy, TooMany
 from engram.model import Draft, wire
 from engram.server.grpc import messages, run
-from engram.server.grpc.streams import STREAMS
+from engram.server.grpc.schema import STREAMING
 from engram.server.rest.routes import ROUTERS, server
 from support.grpc_server import FREELY, Exchange, exchange
 
@@ -73,7 +73,7 @@ def test_every_method_is_reached_by_a_name_of_the_clients() -> None:
     reached = {method.operation.rpc for method in METHODS.values()} | {"Remember", "RememberBatch"}
     assert reached == {operation.rpc for operation in OPERATIONS.values()}
     assert METHODS.keys() <= public(Client).keys()
-    assert STREAMS.keys() == {"RememberStream", "ExportKnowledge", "ImportKnowledge", "Listen"}
+    assert STREAMING.keys() == {"RememberStream", "ExportKnowledge", "ImportKnowledge", "Listen"}
 
 
 def routes() -> Iterator[tuple[str, Any]]:
@@ -84,7 +84,7 @@ def routes() -> Iterator[tuple[str, Any]]:
 
 
 def test_every_operation_over_http_is_a_method_or_there_is_a_reason_why_not() -> None:
-    methods = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name in STREAMS} | OPERATIONS.keys()
+    methods = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name in STREAMING} | OPERATIONS.keys()
     over_http = {name for name, _ in routes()}
     assert over_http - methods == WITHOUT.keys()
     assert methods - over_http == {"remember_stream"}

@@ -28,7 +28,7 @@ from engram.model import Hit, Memory, MemoryType, Suggestion, Verdict
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent, NewMemory
 from engram.server.grpc import generate, messages
-from engram.server.grpc.convert import DEPTH, read, written
+from engram.server.grpc.convert import DEPTH, from_message, to_message
 from engram.server.grpc.messages import DESCRIPTOR
 from engram.server.grpc.schema import FOLDER, NUMBERS, Schema, bare
 
@@ -182,8 +182,8 @@ def test_what_a_model_says_comes_back_as_it_was(name: str, data: st.DataObject) 
     except ValidationError:
         reject()
     kind = GetMessageClass(message)
-    sent = written(before, kind).SerializeToString()
-    after = model.model_validate(read(kind.FromString(sent)))
+    sent = to_message(before, kind).SerializeToString()
+    after = model.model_validate(from_message(kind.FromString(sent)))
     assert after == before
 
 
@@ -195,7 +195,7 @@ def test_the_typed_fields_of_a_draft_arrive_with_their_kind() -> None:
         "alternative_actions": ["stop"],
     }
     draft = NewMemory(text="x", kind=MemoryType.DECISION, content=said_so)
-    told = read(written(draft, messages.NewMemory), sparse=True)
+    told = from_message(to_message(draft, messages.NewMemory), sparse=True)
     assert (told["kind"], told["content"]["kind"], told["content"]["chosen_action"]) == (
         "decision",
         "decision",
@@ -204,7 +204,7 @@ def test_the_typed_fields_of_a_draft_arrive_with_their_kind() -> None:
     assert (told["content"]["cost"], "duration" in told["content"], "at" in told) == (0.0, False, False)
     assert NewMemory(**told).content["alternative_actions"] == ["stop"]
     with pytest.raises(InvalidInput, match="nonsense"):
-        written(NewMemory(text="x", content={"kind": "decision", "nonsense": 1}), messages.NewMemory)
+        to_message(NewMemory(text="x", content={"kind": "decision", "nonsense": 1}), messages.NewMemory)
 
 
 def test_json_that_not_everybody_can_read_comes_as_text() -> None:
@@ -212,15 +212,15 @@ def test_json_that_not_everybody_can_read_comes_as_text() -> None:
     for _ in range(3 * DEPTH):
         deep = {"in": [deep]}
     draft = NewMemory(text="x", metadata={"id": 2**60 + 1, "deep": deep, "whole": 3, "half": 0.5})
-    message = messages.NewMemory.FromString(written(draft, messages.NewMemory).SerializeToString())
-    told = read(message)["metadata"]
+    message = messages.NewMemory.FromString(to_message(draft, messages.NewMemory).SerializeToString())
+    told = from_message(message)["metadata"]
     assert (told["id"], told["whole"], told["half"]) == (str(2**60 + 1), 3, 0.5)
     assert type(told["whole"]) is int
     assert "core" in str(told["deep"])
 
 
 def said(**fields: Any) -> Any:
-    return read(messages.NewMemory(**fields), sparse=True)
+    return from_message(messages.NewMemory(**fields), sparse=True)
 
 
 def test_what_no_model_can_say_is_refused() -> None:
@@ -238,13 +238,13 @@ def test_what_no_model_can_say_is_refused() -> None:
         with pytest.raises(InvalidInput):
             said(**fields)
     with pytest.raises(InvalidInput, match="outcome"):
-        read(messages.NewOutcome(id="x", outcome=messages.Outcome()))
+        from_message(messages.NewOutcome(id="x", outcome=messages.Outcome()))
 
 
 def test_what_is_left_out_is_not_what_is_empty() -> None:
-    assert "used" not in read(messages.NewOutcome(id="x"), sparse=True)
-    assert read(messages.NewOutcome(id="x", used=messages.Texts()), sparse=True)["used"] == []
-    assert read(messages.SolutionOf(helped=messages.Helped(plainly=False)), sparse=True)["helped"] is False
+    assert "used" not in from_message(messages.NewOutcome(id="x"), sparse=True)
+    assert from_message(messages.NewOutcome(id="x", used=messages.Texts()), sparse=True)["used"] == []
+    assert from_message(messages.SolutionOf(helped=messages.Helped(plainly=False)), sparse=True)["helped"] is False
 
 
 # The .proto files ---------------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import engram
+from engram.api.operations import OPERATIONS
 from engram.server.grpc import messages
-from engram.server.grpc.service import right_of
+from engram.server.grpc.schema import STREAMING
 from support.grpc_server import METHODS, Answer, Exchange, exchange
 
+RIGHTS = {each.rpc: each.right for each in OPERATIONS.values()} | {name: each.right for name, each in STREAMING.items()}
 LONG = bool(os.environ.get("ENGRAM_LONG"))
 ALL = ("read", "write", "share", "admin")
 RETENTION = {"ListPolicies", "SetPolicy", "RemovePolicy", "ListHolds", "Hold", "ReleaseHold", "RunRetention"}
@@ -148,7 +150,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exchange]:
 
 def test_there_is_a_request_for_every_method() -> None:
     assert set(REQUESTS) == set(METHODS)
-    assert {right_of(name) for name in METHODS} == set(ALL)
+    assert {RIGHTS[name] for name in METHODS} == set(ALL)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -163,7 +165,7 @@ def test_a_key_is_needed_that_is_good_and_has_the_right(home: Exchange, method: 
     assert len(answers) == 1
     status, _, code = answers.pop()
     assert (status, code) == (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated")
-    others = tuple(right for right in ("read", "write", "share") if right != right_of(method))
+    others = tuple(right for right in ("read", "write", "share") if right != RIGHTS[method])
     refused = ask(home, method, {}, home.key("alice", rights=others))
     assert (refused.status, refused.code) == (grpc.StatusCode.PERMISSION_DENIED, "not_allowed")
     answer = ask(home, method, {}, home.key("alice", rights=("admin",)))

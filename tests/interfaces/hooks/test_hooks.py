@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import engram
 from engram.cli import invocation
 from engram.cli.hook import command
-from engram.hooks import events, fast
-from engram.hooks.transcript import commands, turns
+from engram.hooks import entry, handlers
+from engram.hooks.transcript import read_commands, read_turns
 from engram.model import Origin
 from engram.recall.quoting import PREAMBLE
 
@@ -36,8 +36,8 @@ def hook(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hook:
 
     def run(event: str, *arguments: str, client: str = "claude", **payload: Any) -> dict[str, Any] | None:
         told = {"session_id": "s1", "cwd": "/home/me/shop", "hook_event_name": event} | payload
-        asked = fast.options([event, f"--client={client}", "--wait", *arguments])
-        return fast.respond(asked, json.dumps(told).encode())
+        asked = entry.parse_arguments([event, f"--client={client}", "--wait", *arguments])
+        return entry.respond(asked, json.dumps(told).encode())
 
     return run
 
@@ -101,14 +101,14 @@ def test_what_has_nothing_to_do_with_a_prompt_is_not_recalled(hook: Hook, alice:
     ["ok", "thanks!", "Yes, continue.", "go ahead please", "  y ", "/clear all of it", "", None, 7, "ok ok ok"],
 )
 def test_a_trivial_prompt_is_skipped(prompt: Any) -> None:
-    assert fast.trivial(prompt)
+    assert entry.is_trivial(prompt)
 
 
 @pytest.mark.parametrize(
     "prompt", ["continue with the migration to PostgreSQL", "why does the build fail?", "go tests"]
 )
 def test_a_prompt_that_asks_for_something_is_not_trivial(prompt: str) -> None:
-    assert not fast.trivial(prompt)
+    assert not entry.is_trivial(prompt)
 
 
 def test_the_way_past_a_trivial_prompt_imports_nothing_but_the_standard_library() -> None:
@@ -117,7 +117,7 @@ import io, sys
 sys.stdin = io.TextIOWrapper(io.BytesIO(b'{"prompt": "thanks"}'))
 from engram.hooks import main
 main(["UserPromptSubmit"])
-own = {"engram", "engram.hooks", "engram.hooks.fast"}
+own = {"engram", "engram.hooks", "engram.hooks.entry"}
 print(sorted(n for n in sys.modules if n.partition(".")[0] not in sys.stdlib_module_names and n not in own))
 """
     done = subprocess.run([sys.executable, "-P", "-S", "-c", code], capture_output=True, text=True, check=False,
@@ -167,7 +167,7 @@ def test_a_memory_that_is_empty_is_not_opened(hook: Hook, alice: Any, monkeypatc
     def opened(*_: Any) -> dict[str, Any]:
         return {"opened": True}
 
-    monkeypatch.setattr(events, "answer", opened)
+    monkeypatch.setattr(handlers, "answer", opened)
     for event in ("UserPromptSubmit", "SessionStart"):
         assert hook(event, prompt="which database does staging run?") is None
     alice.remember("Staging runs PostgreSQL 15")
@@ -277,20 +277,20 @@ def test_what_a_tool_says_that_reads_like_an_instruction_is_set_apart(hook: Hook
 @settings(max_examples=60)
 def test_nothing_that_the_memory_would_warn_of_is_skipped(done: str, now: str, name: str) -> None:
     payload = {"tool_name": name, "tool_input": {"command": now}}
-    event = events._Event("PreToolUse", "claude", payload)
+    event = handlers.Event("PreToolUse", "claude", payload)
     with engram.open(":memory:") as brain:
         agent = brain.agent("a")
         for number in range(3):
             agent.learn_from_failure(f"boom {number}", action=done)
         warned = event.action and agent.check(action=event.action, tool=event.tool).decision != "allow"
-    assert not warned or fast._alike(payload, [json.dumps({"action": done})])
+    assert not warned or entry._shares_word(payload, [json.dumps({"action": done})])
 
 
 def test_tools_that_only_read_and_our_own_are_not_looked_at() -> None:
     for name in ("Read", "Grep", "mcp__engram__memory_add", "memory_search", "", None):
-        assert not fast.worthwhile("PreToolUse", {"tool_name": name})
-    assert fast.worthwhile("PreToolUse", {"tool_name": "Bash"})
-    assert fast.worthwhile("PreToolUse", {"command": "ls"})
+        assert not entry.is_relevant("PreToolUse", {"tool_name": name})
+    assert entry.is_relevant("PreToolUse", {"tool_name": "Bash"})
+    assert entry.is_relevant("PreToolUse", {"command": "ls"})
 
 
 def transcript(folder: Path, said: list[tuple[str, str]], name: str = "t.jsonl") -> str:
@@ -340,9 +340,9 @@ def test_codex_transcripts_are_read_too(tmp_path: Path) -> None:
 
     lines = [line("user", "<environment_context>x"), line("user", "do it now"), line("assistant", "done")]
     (tmp_path / "c.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    (turn,) = turns(str(tmp_path / "c.jsonl"), 5)
-    assert (turn.asked, turn.answered) == ("do it now", "done")
-    assert turns(str(tmp_path / "none"), 5) == []
+    (turn,) = read_turns(str(tmp_path / "c.jsonl"), 5)
+    assert (turn.prompt, turn.answer) == ("do it now", "done")
+    assert read_turns(str(tmp_path / "none"), 5) == []
 
 
 def rollout(folder: Path, *calls: tuple[str, Any, Any]) -> str:
@@ -374,14 +374,14 @@ def test_how_the_commands_of_codex_ended_is_read_where_it_says_so(tmp_path: Path
         ("exec_command", {"cmd": "cat"}, [{"type": "input_text", "text": "x"}]),
         ("update_plan", {"cmd": "x"}, ended(1, "")),
     )
-    found = [(ran.id, ran.command, ran.code, ran.printed) for ran in commands(file, 9)]
+    found = [(ran.id, ran.text, ran.code, ran.output) for ran in read_commands(file, 9)]
     assert found == [
         ("call_0", "npm test", 1, "1 failing\nOutput:\nx"),
         ("call_1", "make all", 2, "no"),
         ("call_2", "ls -l", 0, "x"),
     ]
-    assert [ran.id for ran in commands(file, 1)] == ["call_2"]
-    assert commands(str(tmp_path / "none"), 9) == []
+    assert [ran.id for ran in read_commands(file, 1)] == ["call_2"]
+    assert read_commands(str(tmp_path / "none"), 9) == []
 
 
 def test_with_codex_failures_are_learned_when_it_stops_and_each_once(hook: Hook, alice: Any, tmp_path: Path) -> None:
@@ -479,8 +479,8 @@ FIELDS = "prompt session_id cwd tool_name tool_input tool_response error transcr
 
 @settings(max_examples=100)
 @given(
-    event=st.sampled_from(sorted(set(fast.EVENTS.values()))),
-    client=st.sampled_from(fast.CLIENTS),
+    event=st.sampled_from(sorted(set(entry.EVENTS.values()))),
+    client=st.sampled_from(entry.CLIENTS),
     payload=st.dictionaries(st.sampled_from(FIELDS), json_values),
 )
 def test_whatever_a_client_tells_is_answered_or_ignored(
@@ -490,9 +490,9 @@ def test_whatever_a_client_tells_is_answered_or_ignored(
     with engram.open(db, durable=False) as brain:
         brain.agent("default").remember("something", key="k")
         brain.agent("default").learn_from_failure("boom", action="x", key="f")
-    asked = fast.options([event, f"--client={client}", "--wait", f"--db={db}"])
+    asked = entry.parse_arguments([event, f"--client={client}", "--wait", f"--db={db}"])
     try:
-        answer = fast.respond(asked, json.dumps(payload).encode())
+        answer = entry.respond(asked, json.dumps(payload).encode())
     except engram.EngramError:
         answer = None  # the border above takes it
     assert answer is None or json.dumps(answer)
@@ -503,7 +503,7 @@ def test_whatever_a_client_tells_is_answered_or_ignored(
 )
 @settings(max_examples=30)
 def test_what_is_handed_over_fits_into_a_pipe(payload: dict[str, Any]) -> None:
-    assert len(json.dumps(fast.shortened(payload))) <= fast.MOST_TOLD + 1000
+    assert len(json.dumps(entry.shorten_payload(payload))) <= entry.MAX_BACKGROUND + 1000
 
 
 def test_the_command_is_the_same_hook(path: Path, alice: engram.AgentHandle) -> None:
@@ -516,7 +516,7 @@ def test_the_command_is_the_same_hook(path: Path, alice: engram.AgentHandle) -> 
 
 
 def test_the_agent_is_the_one_that_commands_act_for() -> None:
-    assert fast.DEFAULT_AGENT == invocation.DEFAULT_AGENT
+    assert entry.DEFAULT_AGENT == invocation.DEFAULT_AGENT
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,18 @@ import pytest
 
 import engram
 from engram import wiring
-from engram.hooks import fast, peer_client, peer_server
-from engram.hooks.peer_server import offered
+from engram.hooks import entry, peer_client, peer_server
+from engram.hooks.peer_server import serve_hooks
 
 PROMPT = {"prompt": "which database does staging run?", "session_id": "s1", "cwd": "/home/me/shop"}
-USUAL = peer_client.SOON
+USUAL = peer_client.GREETING_SECONDS
 QUESTION = {"event": "UserPromptSubmit", "client": "claude", "block": False, "payload": PROMPT}
 ALONE = """
 import sys
-sys.modules["engram.hooks.events"] = None  # whoever opens the memory imports it
+sys.modules["engram.hooks.handlers"] = None  # whoever opens the memory imports it
 from engram.hooks import peer_client
-from engram.hooks.fast import main
-peer_client.SOON = 30
+from engram.hooks.entry import main
+peer_client.GREETING_SECONDS = 30
 main()
 """
 
@@ -40,7 +40,7 @@ main()
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A user's folder, whose path is short enough for sockets; whoever is there has time enough to say so."""
-    monkeypatch.setattr(peer_client, "SOON", 30)
+    monkeypatch.setattr(peer_client, "GREETING_SECONDS", 30)
     with TemporaryDirectory(prefix="engram-") as folder:
         monkeypatch.setenv("XDG_DATA_HOME", str(Path(folder) / "d"))
         monkeypatch.chdir(folder)
@@ -62,7 +62,7 @@ def brain(home: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[e
 
 
 def ask(event: str, payload: dict[str, Any], *arguments: str) -> dict[str, Any] | None:
-    return fast.respond(fast.options([event, "--seconds=60", *arguments]), json.dumps(payload).encode())
+    return entry.respond(entry.parse_arguments([event, "--seconds=60", *arguments]), json.dumps(payload).encode())
 
 
 def near_only(payload: dict[str, Any], *arguments: str, event: str = "UserPromptSubmit") -> tuple[str, str]:
@@ -93,7 +93,7 @@ def test_the_answer_is_the_same_as_without_it(brain: engram.Engram, path: Path) 
     ]
     alone = [ask(event, payload, *more) for event, payload, more in asked]
     assert [bool(answer) for answer in alone] == [True, True, False, True, True, True]
-    with offered(brain, str(path), "default") as place:
+    with serve_hooks(brain, str(path), "default") as place:
         assert place is not None
         said = [near_only(payload, *more, event=event)[0] for event, payload, more in asked]
     assert [json.loads(line) if line else None for line in said] == alone
@@ -102,7 +102,7 @@ def test_the_answer_is_the_same_as_without_it(brain: engram.Engram, path: Path) 
 def test_only_the_hooks_of_its_agent_and_database_are_answered(brain: engram.Engram, path: Path, home: Path) -> None:
     with engram.open(home / "other.db") as other:
         other.agent("default").remember("Staging runs MariaDB")
-    with offered(brain, str(path), "default"):
+    with serve_hooks(brain, str(path), "default"):
         assert "PostgreSQL" in near_only(PROMPT)[0]
         assert "PostgreSQL" in near_only(PROMPT, f"--db=../{home.name}/team.db")[0]
         assert near_only(PROMPT, "--agent=bob")[0] == ""
@@ -110,7 +110,7 @@ def test_only_the_hooks_of_its_agent_and_database_are_answered(brain: engram.Eng
 
 
 def test_whoever_is_gone_is_passed_over_and_its_socket_goes(brain: engram.Engram, path: Path) -> None:
-    with offered(brain, str(path), "default") as place:
+    with serve_hooks(brain, str(path), "default") as place:
         assert place is not None
         gone = place.with_suffix(".0")
         with socket.socket(socket.AF_UNIX) as dead:
@@ -118,21 +118,21 @@ def test_whoever_is_gone_is_passed_over_and_its_socket_goes(brain: engram.Engram
         assert gone.exists()
         assert "PostgreSQL" in near_only(PROMPT)[0]
         assert not gone.exists()
-    assert [*peer_client.folder().iterdir()] == []
+    assert [*peer_client.socket_folder().iterdir()] == []
     assert "PostgreSQL" in str(ask("UserPromptSubmit", PROMPT))
 
 
 @pytest.mark.parametrize("said", [b"", b"nonsense", b"[1]", b'{"other": 1}', b"[" * 100_000])
 def test_one_that_answers_nonsense_is_as_one_that_is_not_there(brain: engram.Engram, path: Path, said: bytes) -> None:
-    peer_client.folder().mkdir(mode=0o700, parents=True)
+    peer_client.socket_folder().mkdir(mode=0o700, parents=True)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(peer_client.folder() / f"{peer_client.name(str(path), 'default')}.1"))
+        listener.bind(str(peer_client.socket_folder() / f"{peer_client.socket_name(str(path), 'default')}.1"))
         listener.listen()
 
         def answer() -> None:
             connection, _ = listener.accept()
             with connection:
-                connection.sendall(peer_client.HERE)
+                connection.sendall(peer_client.GREETING)
                 peer_client.read(connection, 60)
                 connection.sendall(said)
 
@@ -149,47 +149,47 @@ def test_one_that_answers_nonsense_is_as_one_that_is_not_there(brain: engram.Eng
      b"[" * 100_000],
 )  # fmt: skip
 def test_nonsense_is_not_answered_and_breaks_nothing(brain: engram.Engram, path: Path, said: bytes) -> None:
-    with offered(brain, str(path), "default") as place:
+    with serve_hooks(brain, str(path), "default") as place:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(place))
             connection.sendall(said)
             connection.shutdown(socket.SHUT_WR)
-            assert peer_client.read(connection, 60).removeprefix(peer_client.HERE) in {b"", b'{"answer": null}'}
+            assert peer_client.read(connection, 60).removeprefix(peer_client.GREETING) in {b"", b'{"answer": null}'}
         assert "PostgreSQL" in near_only(PROMPT)[0]
 
 
 def test_a_folder_that_others_can_reach_is_not_used(brain: engram.Engram, path: Path) -> None:
-    peer_client.folder().mkdir(parents=True)
-    peer_client.folder().chmod(0o755)
-    with offered(brain, str(path), "default") as place:
+    peer_client.socket_folder().mkdir(parents=True)
+    peer_client.socket_folder().chmod(0o755)
+    with serve_hooks(brain, str(path), "default") as place:
         assert place is None
-    peer_client.folder().chmod(0o700)
-    with offered(brain, str(path), "default"):
-        peer_client.folder().chmod(0o770)
+    peer_client.socket_folder().chmod(0o700)
+    with serve_hooks(brain, str(path), "default"):
+        peer_client.socket_folder().chmod(0o770)
         assert near_only(PROMPT)[0] == ""
 
 
 def test_a_folder_that_is_a_link_is_not_used(brain: engram.Engram, path: Path, home: Path) -> None:
     (home / "elsewhere").mkdir(mode=0o700)
-    peer_client.folder().parent.mkdir(parents=True)
-    peer_client.folder().symlink_to(home / "elsewhere")
-    with offered(brain, str(path), "default") as place:
+    peer_client.socket_folder().parent.mkdir(parents=True)
+    peer_client.socket_folder().symlink_to(home / "elsewhere")
+    with serve_hooks(brain, str(path), "default") as place:
         assert place is None
 
 
 def test_a_path_that_is_too_long_for_a_socket_and_a_memory_without_a_name_are_not_offered(
     brain: engram.Engram, path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with offered(brain, ":memory:", "default") as place:
+    with serve_hooks(brain, ":memory:", "default") as place:
         assert place is None
     monkeypatch.setenv("XDG_DATA_HOME", str(home / ("d" * 90)))
-    with offered(brain, str(path), "default") as place:
+    with serve_hooks(brain, str(path), "default") as place:
         assert place is None
 
 
 def test_several_hooks_at_once_are_all_answered(brain: engram.Engram, path: Path) -> None:
     answers: list[Any] = []
-    with offered(brain, str(path), "default"):
+    with serve_hooks(brain, str(path), "default"):
         asking = [
             threading.Thread(target=lambda: answers.append(peer_client.ask(str(path), "default", QUESTION, 60)))
             for _ in range(12)
@@ -215,7 +215,7 @@ def replaced(path: Path, said: str) -> None:
 
 
 def test_a_database_that_is_gone_answers_nobody(brain: engram.Engram, path: Path) -> None:
-    with offered(brain, str(path), "default"):
+    with serve_hooks(brain, str(path), "default"):
         assert "PostgreSQL" in near_only(PROMPT)[0]
         replaced(path, "Staging runs MariaDB")
         assert near_only(PROMPT)[0] == ""
@@ -226,9 +226,9 @@ def test_a_database_that_goes_while_it_is_asked_is_not_answered_from(
     brain: engram.Engram, path: Path, home: Path
 ) -> None:
     replaced(home / "other.db", "Staging runs MariaDB")
-    with offered(brain, str(path), "default") as place, socket.socket(socket.AF_UNIX) as connection:
+    with serve_hooks(brain, str(path), "default") as place, socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(place))
-        assert connection.recv(1) == peer_client.HERE
+        assert connection.recv(1) == peer_client.GREETING
         (home / "other.db").replace(path)
         connection.sendall(json.dumps(QUESTION).encode())
         connection.shutdown(socket.SHUT_WR)
@@ -239,7 +239,7 @@ def test_a_restored_database_is_answered_from_as_it_is_now(brain: engram.Engram,
     with engram.open(home / "other.db", durable=False) as other:
         other.agent("default").remember("Staging runs MariaDB")
         other.store.backup(home / "backup.db")  # type: ignore[attr-defined]
-    with offered(brain, str(path), "default"):
+    with serve_hooks(brain, str(path), "default"):
         wiring.restore(home / "backup.db", path)
         answer = str(ask("UserPromptSubmit", PROMPT))
         assert "MariaDB" in answer
@@ -252,11 +252,13 @@ def test_a_restored_database_is_answered_from_as_it_is_now(brain: engram.Engram,
 @contextmanager
 def hanging(path: Path, *numbers: int) -> Iterator[None]:
     """Processes that were stopped: they can be connected to, and that is all."""
-    peer_client.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    peer_client.socket_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     with ExitStack() as stack:
         for number in numbers:
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listener.bind(str(peer_client.folder() / f"{peer_client.name(str(path), 'default')}.{number}"))
+            listener.bind(
+                str(peer_client.socket_folder() / f"{peer_client.socket_name(str(path), 'default')}.{number}")
+            )
             listener.listen()
         yield
 
@@ -264,7 +266,7 @@ def hanging(path: Path, *numbers: int) -> Iterator[None]:
 def test_whoever_hangs_costs_little_of_the_time(
     brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_client, "SOON", USUAL)
+    monkeypatch.setattr(peer_client, "GREETING_SECONDS", USUAL)
     with hanging(path, *range(100)):
         began = time.monotonic()
         assert peer_client.ask(str(path), "default", QUESTION, 60) is None
@@ -272,16 +274,16 @@ def test_whoever_hangs_costs_little_of_the_time(
 
 
 def test_whoever_hangs_is_passed_over(brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_client, "SOON", 3)
-    with offered(brain, str(path), "default"), hanging(path, 0):
+    monkeypatch.setattr(peer_client, "GREETING_SECONDS", 3)
+    with serve_hooks(brain, str(path), "default"), hanging(path, 0):
         assert "PostgreSQL" in str(peer_client.ask(str(path), "default", QUESTION, 60))
 
 
 def test_those_who_say_nothing_keep_nobody_from_being_answered(
     brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_server, "PATIENCE", 600)
-    with offered(brain, str(path), "default") as place, ExitStack() as idle:
+    monkeypatch.setattr(peer_server, "TOTAL_SECONDS", 600)
+    with serve_hooks(brain, str(path), "default") as place, ExitStack() as idle:
         for _ in range(15):
             idle.enter_context(socket.socket(socket.AF_UNIX)).connect(str(place))
         assert "PostgreSQL" in str(peer_client.ask(str(path), "default", QUESTION, 60))
@@ -290,32 +292,32 @@ def test_those_who_say_nothing_keep_nobody_from_being_answered(
 def test_more_than_can_be_answered_are_sent_away_at_once(
     brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_server, "FIRST_WORD", 600)
-    with offered(brain, str(path), "default") as place, ExitStack() as idle:
-        for number in range(peer_server.AT_A_TIME + 3):
+    monkeypatch.setattr(peer_server, "FIRST_BYTE_SECONDS", 600)
+    with serve_hooks(brain, str(path), "default") as place, ExitStack() as idle:
+        for number in range(peer_server.MAX_CONNECTIONS + 3):
             guest = idle.enter_context(socket.socket(socket.AF_UNIX))
             guest.settimeout(60)
             guest.connect(str(place))
-            assert guest.recv(1) == (peer_client.HERE if number < peer_server.AT_A_TIME else b"")
+            assert guest.recv(1) == (peer_client.GREETING if number < peer_server.MAX_CONNECTIONS else b"")
         assert peer_client.ask(str(path), "default", QUESTION, 60) is None
 
 
 def test_whoever_says_nothing_is_hung_up_on(brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_server, "PATIENCE", 600)
-    with offered(brain, str(path), "default") as place, socket.socket(socket.AF_UNIX) as guest:
+    monkeypatch.setattr(peer_server, "TOTAL_SECONDS", 600)
+    with serve_hooks(brain, str(path), "default") as place, socket.socket(socket.AF_UNIX) as guest:
         guest.settimeout(60)
         guest.connect(str(place))
-        assert peer_client.read(guest, 60) == peer_client.HERE
+        assert peer_client.read(guest, 60) == peer_client.GREETING
 
 
 def test_the_end_waits_for_nobody(brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_server, "FIRST_WORD", 30)
-    monkeypatch.setattr(peer_server, "PATIENCE", 30)
+    monkeypatch.setattr(peer_server, "FIRST_BYTE_SECONDS", 30)
+    monkeypatch.setattr(peer_server, "TOTAL_SECONDS", 30)
     with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as slow:
-        with offered(brain, str(path), "default") as place:
+        with serve_hooks(brain, str(path), "default") as place:
             for guest in (silent, slow):
                 guest.connect(str(place))
-                assert guest.recv(1) == peer_client.HERE
+                assert guest.recv(1) == peer_client.GREETING
             slow.sendall(b"{")
             began = time.monotonic()
         assert time.monotonic() - began < 15
@@ -344,14 +346,14 @@ class Troubled:
 
 
 def troubled(trouble: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = peer_server._listening
+    real = peer_server._listen
 
     def listening(called: str) -> tuple[Any, Path | None]:
         listener, place = real(called)
         assert listener is not None
         return Troubled(listener, trouble), place
 
-    monkeypatch.setattr(peer_server, "_listening", listening)
+    monkeypatch.setattr(peer_server, "_listen", listening)
 
 
 @pytest.mark.parametrize("trouble", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED])
@@ -359,7 +361,7 @@ def test_after_a_moment_without_descriptors_hooks_are_answered_again(
     brain: engram.Engram, path: Path, trouble: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     troubled(trouble, monkeypatch)
-    with offered(brain, str(path), "default"):
+    with serve_hooks(brain, str(path), "default"):
         for _ in range(3):
             assert "PostgreSQL" in str(peer_client.ask(str(path), "default", QUESTION, 60))
 
@@ -368,7 +370,7 @@ def test_where_nobody_can_be_let_in_any_more_no_socket_stays(
     brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     troubled(errno.EBADF, monkeypatch)
-    with offered(brain, str(path), "default") as place:
+    with serve_hooks(brain, str(path), "default") as place:
         assert place is not None
         assert "PostgreSQL" in str(peer_client.ask(str(path), "default", QUESTION, 60))
         end = time.monotonic() + 60
@@ -388,9 +390,9 @@ def test_a_socket_has_its_name_only_when_it_can_be_connected_to(
         listen(listener, *waiting)
 
     monkeypatch.setattr(socket.socket, "listen", hurried)
-    with offered(brain, str(path), "default") as place:
+    with serve_hooks(brain, str(path), "default") as place:
         assert seen == [None]
-        assert [*peer_client.folder().iterdir()] == [place]
+        assert [*peer_client.socket_folder().iterdir()] == [place]
         assert "PostgreSQL" in str(peer_client.ask(str(path), "default", QUESTION, 60))
 
 
@@ -428,28 +430,28 @@ def test_the_server_that_a_client_starts_answers_its_hooks(brain: engram.Engram,
         assert "PostgreSQL" in near_only(PROMPT)[0]
         server.stdin.close()
         assert server.wait(60) == 0
-        assert [*peer_client.folder().iterdir()] == []
+        assert [*peer_client.socket_folder().iterdir()] == []
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_good_order(brain: engram.Engram, path: Path, sign: signal.Signals) -> None:
     with started(path) as server:
-        assert len([*peer_client.folder().iterdir()]) == 1
+        assert len([*peer_client.socket_folder().iterdir()]) == 1
         server.send_signal(sign)
         assert server.wait(60) == 0
-        assert [*peer_client.folder().iterdir()] == []
+        assert [*peer_client.socket_folder().iterdir()] == []
 
 
 def test_a_server_that_was_stopped_does_not_take_the_time_of_a_hook(
     brain: engram.Engram, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with started(path) as server:
-        monkeypatch.setattr(peer_client, "SOON", USUAL)
+        monkeypatch.setattr(peer_client, "GREETING_SECONDS", USUAL)
         server.send_signal(signal.SIGSTOP)
         assert "PostgreSQL" in str(ask("UserPromptSubmit", PROMPT))
         began = time.monotonic()
         assert peer_client.ask(str(path), "default", QUESTION, 60) is None
         assert time.monotonic() - began < 10
         server.send_signal(signal.SIGCONT)
-        monkeypatch.setattr(peer_client, "SOON", 30)
+        monkeypatch.setattr(peer_client, "GREETING_SECONDS", 30)
         assert "PostgreSQL" in str(peer_client.ask(str(path), "default", QUESTION, 60))

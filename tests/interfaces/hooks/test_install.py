@@ -18,17 +18,17 @@ from engram.cli.install import command as install_command
 from engram.cli.invocation import Invocation
 from engram.cli.uninstall import command as uninstall_command
 from engram.errors import ConfigError, Conflict, InvalidInput
-from engram.hooks.install import BEGIN, EVENTS, Client, Wish, changes, install, uninstall
+from engram.hooks.install import BEGIN, EVENTS, Client, Installation, install, planned_changes, uninstall
 
 CLIENTS: list[Client] = ["claude", "codex", "cursor"]
 OTHER = {"mcpServers": {"other": {"command": "other"}}, "theme": "dark", "hooks": {"Stop": [{"hooks": []}]}}
 
 
 @pytest.fixture
-def wish(tmp_path: Path) -> Wish:
+def wish(tmp_path: Path) -> Installation:
     (tmp_path / "my home").mkdir()
     (tmp_path / "project").mkdir()
-    return Wish("claude", home=tmp_path / "my home", folder=tmp_path / "project")
+    return Installation("claude", home=tmp_path / "my home", folder=tmp_path / "project")
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
@@ -41,7 +41,9 @@ def loaded(path: Path) -> Any:
 
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize("client", CLIENTS)
-def test_installing_into_an_empty_folder_and_undoing_it_leaves_nothing(wish: Wish, client: Client, scope: Any) -> None:
+def test_installing_into_an_empty_folder_and_undoing_it_leaves_nothing(
+    wish: Installation, client: Client, scope: Any
+) -> None:
     own = replace(wish, client=client, scope=scope)
     base = wish.home if scope == "user" else wish.folder
     assert len(install(own)) == 2
@@ -52,7 +54,7 @@ def test_installing_into_an_empty_folder_and_undoing_it_leaves_nothing(wish: Wis
     assert uninstall(own) == []
 
 
-def test_claude_gets_a_server_and_a_hook_for_each_event(wish: Wish) -> None:
+def test_claude_gets_a_server_and_a_hook_for_each_event(wish: Installation) -> None:
     install(replace(wish, agent="alice", db="team.db", block=True))
     server = loaded(wish.home / ".claude.json")["mcpServers"]["engram"]
     assert server["type"] == "stdio"
@@ -67,7 +69,7 @@ def test_claude_gets_a_server_and_a_hook_for_each_event(wish: Wish) -> None:
     assert hook["command"].endswith("--no-project --block")
 
 
-def test_a_project_names_the_command_and_not_this_machine(wish: Wish) -> None:
+def test_a_project_names_the_command_and_not_this_machine(wish: Installation) -> None:
     install(replace(wish, scope="project"))
     assert loaded(wish.folder / ".mcp.json")["mcpServers"]["engram"]["command"] == "engram"
     text = (wish.folder / ".claude" / "settings.json").read_text(encoding="utf-8")
@@ -75,7 +77,7 @@ def test_a_project_names_the_command_and_not_this_machine(wish: Wish) -> None:
     assert str(wish.home) not in text
 
 
-def test_codex_gets_a_marked_block_of_toml(wish: Wish) -> None:
+def test_codex_gets_a_marked_block_of_toml(wish: Installation) -> None:
     own, file = replace(wish, client="codex"), wish.home / ".codex" / "config.toml"
     file.parent.mkdir()
     before = '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "other"'
@@ -92,7 +94,7 @@ def test_codex_gets_a_marked_block_of_toml(wish: Wish) -> None:
     assert rest == tomllib.loads(before) | {"new": {"key": "kept"}}
 
 
-def test_cursor_gets_its_own_form(wish: Wish) -> None:
+def test_cursor_gets_its_own_form(wish: Installation) -> None:
     install(replace(wish, client="cursor"))
     hooks = loaded(wish.home / ".cursor" / "hooks.json")
     assert hooks["version"] == 1
@@ -100,9 +102,9 @@ def test_cursor_gets_its_own_form(wish: Wish) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_others_wrote_stays_and_what_they_change_meanwhile_is_kept(wish: Wish, client: Client) -> None:
+def test_what_others_wrote_stays_and_what_they_change_meanwhile_is_kept(wish: Installation, client: Client) -> None:
     own = replace(wish, client=client)
-    files = [change.path for change in changes(own) if change.path.suffix == ".json"]
+    files = [change.path for change in planned_changes(own) if change.path.suffix == ".json"]
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(OTHER, indent=4), encoding="utf-8")
@@ -118,10 +120,10 @@ def test_what_others_wrote_stays_and_what_they_change_meanwhile_is_kept(wish: Wi
         assert file.read_text(encoding="utf-8") == json.dumps(OTHER | {"theme": "light"}, indent=4)
 
 
-def test_a_server_of_the_same_name_is_not_replaced_and_then_nothing_is_changed(wish: Wish) -> None:
+def test_a_server_of_the_same_name_is_not_replaced_and_then_nothing_is_changed(wish: Installation) -> None:
     (wish.home / ".claude.json").write_text('{"mcpServers": {"engram": {"command": "elsewhere"}}}', encoding="utf-8")
     before = tree(wish.home)
-    with pytest.raises(Conflict, match="server called engram already"):
+    with pytest.raises(Conflict, match="already has a server called engram"):
         install(wish)
     assert tree(wish.home) == before
     assert uninstall(wish) == []
@@ -129,7 +131,7 @@ def test_a_server_of_the_same_name_is_not_replaced_and_then_nothing_is_changed(w
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"a": 1} // comment'])
-def test_a_file_that_cannot_be_understood_is_not_touched(wish: Wish, text: str) -> None:
+def test_a_file_that_cannot_be_understood_is_not_touched(wish: Installation, text: str) -> None:
     file = wish.home / ".claude" / "settings.json"
     file.parent.mkdir()
     file.write_text(text, encoding="utf-8")
@@ -139,7 +141,7 @@ def test_a_file_that_cannot_be_understood_is_not_touched(wish: Wish, text: str) 
     assert tree(wish.home) == before
 
 
-def test_installing_again_with_other_wishes_replaces_and_undoing_goes_back_to_the_beginning(wish: Wish) -> None:
+def test_installing_again_with_other_wishes_replaces_and_undoing_goes_back_to_the_beginning(wish: Installation) -> None:
     file = wish.home / ".claude" / "settings.json"
     file.parent.mkdir()
     file.write_text('{\n\t"theme": "dark"\n}\n', encoding="utf-8")
@@ -154,7 +156,7 @@ def test_installing_again_with_other_wishes_replaces_and_undoing_goes_back_to_th
     assert tree(wish.home) == before
 
 
-def test_the_rights_of_a_file_and_a_link_to_it_stay(wish: Wish, tmp_path: Path) -> None:
+def test_the_rights_of_a_file_and_a_link_to_it_stay(wish: Installation, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text("{}", encoding="utf-8")
     real.chmod(0o600)
@@ -165,8 +167,8 @@ def test_the_rights_of_a_file_and_a_link_to_it_stay(wish: Wish, tmp_path: Path) 
     assert "engram" in real.read_text(encoding="utf-8")
 
 
-def test_a_password_is_not_written_into_a_client_s_files(wish: Wish) -> None:
-    with pytest.raises(InvalidInput, match="holds a password"):
+def test_a_password_is_not_written_into_a_client_s_files(wish: Installation) -> None:
+    with pytest.raises(InvalidInput, match="contains a password"):
         install(replace(wish, db="postgresql://me:secret@host/db"))
 
 
@@ -206,10 +208,10 @@ def test_any_configuration_is_put_back_byte_for_byte(
     forget: bool,
 ) -> None:
     home = tmp_path_factory.mktemp("home")
-    own = Wish(client, home=home, folder=home)
+    own = Installation(client, home=home, folder=home)
     text = json.dumps(document, indent=indent, ensure_ascii=plain) + end
     data = (text.replace("\n", "\r\n") if windows else text).encode("utf-8", "replace")
-    files = [change.path for change in changes(own) if change.path.suffix == ".json"]
+    files = [change.path for change in planned_changes(own) if change.path.suffix == ".json"]
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
@@ -232,7 +234,7 @@ def test_any_configuration_is_put_back_byte_for_byte(
         assert tree(home) == before
 
 
-def test_the_commands_print_and_write_and_undo(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_print_and_write_and_undo(wish: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(wish.home))
     monkeypatch.chdir(wish.folder)
 
@@ -261,7 +263,7 @@ def test_the_commands_print_and_write_and_undo(wish: Wish, monkeypatch: pytest.M
     ],
 )
 def test_a_client_that_keeps_its_folder_elsewhere_is_configured_there(
-    wish: Wish, client: str, variable: str, files: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wish: Installation, client: str, variable: str, files: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(wish.home))
     monkeypatch.chdir(wish.folder)
@@ -291,7 +293,9 @@ def test_a_client_that_keeps_its_folder_elsewhere_is_configured_there(
     assert tree(tmp_path / "elsewhere") == before
 
 
-def test_nothing_is_changed_if_one_of_the_files_cannot_be_written(wish: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_changed_if_one_of_the_files_cannot_be_written(
+    wish: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (wish.home / ".claude").mkdir()
     (wish.home / ".claude" / "settings.json").write_text("{}", encoding="utf-8")
     before, usual = tree(wish.home), os.access
@@ -309,7 +313,7 @@ def test_nothing_is_changed_if_one_of_the_files_cannot_be_written(wish: Wish, mo
     assert install(wish) == []  # there is nothing to write
 
 
-def test_a_link_that_leads_nowhere_is_said_to_do_so(wish: Wish) -> None:
+def test_a_link_that_leads_nowhere_is_said_to_do_so(wish: Installation) -> None:
     (wish.home / ".claude.json").symlink_to(wish.home / ".claude.json")
     for deed in (install, uninstall):
         with pytest.raises(ConfigError, match="see what to add with --print"):

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import engram
-from engram.hooks.install import Wish, install
+from engram.hooks.install import Installation, install
 
 WANTED = os.environ.get("ENGRAM_REAL_AGENT", "")
 BROKEN = "definitely-not-a-program --version"
@@ -177,7 +177,7 @@ def test_a_coding_agent_recalls_asks_learns_and_hands_over(tmp_path: Path, monke
     project.mkdir()
     with engram.open(path) as brain:
         brain.agent("alice").remember("Staging runs PostgreSQL 15")
-    install(Wish("claude", agent="alice", db=str(path), home=home))
+    install(Installation("claude", agent="alice", db=str(path), home=home))
     hooks = home / ".claude" / "settings.json"
     hooks.write_text(hooks.read_text(encoding="utf-8").replace(".hooks ", ".hooks --seconds 30 "), encoding="utf-8")
     hooks.write_text(hooks.read_text(encoding="utf-8").replace('"timeout": 10', '"timeout": 60'), encoding="utf-8")

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ from hypothesis import strategies as st
 import engram
 from engram.api import invalidation, live
 from engram.api.limits import Limits
-from engram.errors import Conflict, InvalidInput, StoreBusy, StoreError
+from engram.api.operations import OPERATIONS
+from engram.api.problems import public_message
+from engram.errors import Conflict, Hint, InvalidInput, NotFound, StoreBusy, StoreError, Unsupported
 from engram.ports import AuditAction, Scope
 from engram.retention import erasure
-from engram.server.rest import idempotency, problems, wording
+from engram.server.rest import idempotency, problems
 from engram.server.rest.app import document, routes
 from engram.server.rest.auth import about_all, right_of
 from engram.server.rest.parameters import parameters, takes_key
-from engram.sharing.api_keys import told
 from engram.stores import sqlite
 from support.rest_server import House, house
 
@@ -174,19 +176,21 @@ def test_a_row_that_is_there_is_a_conflict_and_any_other_fault_of_the_database_i
         assert type(fault) is StoreError
         assert problems.status_of(fault) == 500
         for word in ("srv", "secrets", "NULL", "CHECK"):
-            assert word not in told(fault)
-    assert not {"srv", "secrets", "UNIQUE"} & set(told(taken).replace("/", " ").replace(".", " ").split())
+            assert word not in public_message(fault, problems.request_of)
+    said = public_message(taken, problems.request_of)
+    assert not {"srv", "secrets", "UNIQUE"} & set(said.replace("/", " ").replace(".", " ").split())
 
 
 def test_errors_speak_of_requests_and_not_of_commands_or_calls() -> None:
-    assert wording.worded("there is no hold 'x'; `engram retention holds` shows what there is") == (
+    worded = partial(public_message, naming=problems.request_of)
+    assert worded(NotFound("there is no hold 'x'", hint=Hint("retention holds"))) == (
         "there is no hold 'x'; `GET /v1/retention/holds` shows what there is"
     )
-    assert wording.worded("it is gone; `engram doctor` looks into it") == "it is gone"
-    assert wording.worded('an agent needs a name; give one, such as brain.agent("alice")') == "an agent needs a name"
-    assert wording.worded("`engram doctor` looks into it") == wording._NOTHING_LEFT
+    assert worded(NotFound("it is gone", hint=Hint("doctor", "looks into it"))) == "it is gone"
+    assert worded(Unsupported("there is no folder", hint=Hint(setup="set ENGRAM_OBJECTS"))) == "there is no folder"
     known = {f"{method.upper()} {path}" for path, item in document()["paths"].items() for method in item}
-    assert set(wording.REQUESTS.values()) <= known
+    hinted = {operation.command for operation in OPERATIONS.values() if operation.command}
+    assert {problems.request_of(Hint(f"{command} and more")) for command in hinted} <= known
 
 
 def test_what_is_set_apart_is_found_by_a_request(alice: httpx.Client) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import engram
 from engram.agents import cycles as module
-from engram.agents.cycles import How, Insight, Life, in_words
+from engram.agents.cycles import Insight, Life, Resolution, describe_cycle
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.model.agent import AgentCycle
 from engram.ports import Event, KeepsEvents, Scope
@@ -90,7 +90,7 @@ def test_telling_a_result_again_changes_nothing_and_another_one_is_a_conflict(li
     for change in ({"output": "bad"}, {"error": "it failed"}, {"output": "fine", "artifacts": ["a"]}):
         with pytest.raises(Conflict, match="is done already"):
             life.result(index, **change)
-    ways: tuple[How, ...] = ("abandon", "retry")
+    ways: tuple[Resolution, ...] = ("abandon", "retry")
     for how in ways:
         with pytest.raises(Conflict):
             life.resolve(index, how)
@@ -279,7 +279,7 @@ def test_a_retry_that_came_too_late_cannot_be_retried(life: Life) -> None:
 
 
 def test_too_many_open_cycles_are_refused(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_OPEN", 3)
+    monkeypatch.setattr(module, "MAX_OPEN", 3)
     for number in range(3):
         life.propose(tool=f"t{number}")
     with pytest.raises(Conflict, match="3 cycles have no result"):
@@ -389,9 +389,9 @@ def test_an_error_is_learned_from_if_that_is_asked_for(life: Life, brain: engram
 
 
 def test_a_cycle_in_words_is_its_call_or_what_it_thought(life: Life) -> None:
-    assert in_words(life.propose(tool="cp", arguments={"from": "a", "n": [1]})) == "cp(from=a, n=[1])"
-    assert in_words(life.propose(thoughts={"text": "hm"})) == '{"text": "hm"}'
-    assert in_words(life.propose(plan=["one", "two"])) == "one; two"
+    assert describe_cycle(life.propose(tool="cp", arguments={"from": "a", "n": [1]})) == "cp(from=a, n=[1])"
+    assert describe_cycle(life.propose(thoughts={"text": "hm"})) == '{"text": "hm"}'
+    assert describe_cycle(life.propose(plan=["one", "two"])) == "one; two"
 
 
 def test_a_store_without_events_says_so(brain: engram.Engram) -> None:
@@ -490,7 +490,9 @@ def test_a_cycle_without_a_result_is_not_forgotten_and_those_that_are_open_stay_
 def test_a_count_that_comes_late_does_not_hold_up_whoever_goes_on(life: Life, brain: engram.Engram) -> None:
     complete(life, "one")
     complete(life, "two")
-    late = module._count(Event("x", "proposal", brain.sources.now(), "cycle:1", body={"index": 1}), brain.sources.now())
+    late = module._counter_event(
+        Event("x", "proposal", brain.sources.now(), "cycle:1", body={"index": 1}), brain.sources.now()
+    )
     assert isinstance(brain.store, KeepsEvents)
     brain.store.append(Scope("alice"), [late])
     assert complete(life, "three") == 3

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import engram
-from engram.agents.guard import Guarding, guard
+from engram.agents.guard import GuardedBlock, guard
 from engram.errors import ActionBlocked, InvalidInput, NotAllowed, StoreFull
 from engram.model import DecisionContent, Memory, Receipt, Verdict
 
@@ -221,7 +221,7 @@ def test_a_memory_that_fails_breaks_nothing(caplog: pytest.LogCaptureFixture) ->
 
     with caplog.at_level(logging.WARNING, "engram"):
         assert add(1, 2) == 3
-        with Guarding(Deaf(), "add", "sums", {}) as verdict:
+        with GuardedBlock(Deaf(), "add", "sums", {}) as verdict:
             assert verdict.decision == "allow"
     assert caplog.text.count("no space left") == 4
 

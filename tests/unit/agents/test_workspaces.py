@@ -20,9 +20,9 @@ from test_chunks import noise
 
 import engram
 from engram.agents.workspaces import objects as objects_module
-from engram.agents.workspaces.dir_handles import Place, leaves, same_but_for_case, unsafe
-from engram.agents.workspaces.objects import WHOLE, Objects, packed, sha256
-from engram.agents.workspaces.snapshots import Workspaces, changed
+from engram.agents.workspaces.dir_handles import FolderHandle, case_conflicts, link_problem, path_problem
+from engram.agents.workspaces.objects import MAX_WHOLE, Objects, encode, sha256
+from engram.agents.workspaces.snapshots import Workspaces, compare_files
 from engram.errors import Conflict, InvalidInput, NotFound, StoreCorrupt, StoreReadOnly, Unsupported
 from engram.model.workspace import Snapshot, WorkspaceFile
 from engram.ports import Event, KeepsEvents, Scope
@@ -163,7 +163,7 @@ def test_the_same_content_is_stored_once(own: Workspaces, make: Make, folder: Pa
 
 
 def test_a_small_edit_of_a_large_file_stores_little(own: Workspaces, folder: Path) -> None:
-    data = noise(6 * WHOLE)
+    data = noise(6 * MAX_WHOLE)
     (folder / "large").write_bytes(data)
     own.snapshot("site")
     (folder / "large").write_bytes(data[:2_000_000] + b"more" + data[2_000_000:])
@@ -257,7 +257,7 @@ def test_snapshots_move_with_the_database_and_need_their_objects(own: Workspaces
 
 def test_many_can_take_snapshots_at_once(make: Make, folder: Path) -> None:
     for number in range(60):
-        (folder / str(number)).write_bytes(noise(2000 if number else 2 * WHOLE, number))
+        (folder / str(number)).write_bytes(noise(2000 if number else 2 * MAX_WHOLE, number))
     make().create("site", folder)
     with ThreadPoolExecutor(4) as threads:
         taken = list(threads.map(lambda own: own.snapshot("site"), [make() for _ in range(4)]))
@@ -316,7 +316,7 @@ FILES = st.dictionaries(PATHS, st.tuples(st.sampled_from(["x", "y", ""]), st.sam
 @given(FILES, FILES)
 def test_a_diff_leads_from_one_to_the_other(before: dict[str, WorkspaceFile], after: dict[str, WorkspaceFile]) -> None:
     files = dict(before)
-    changes = changed(before, after)
+    changes = compare_files(before, after)
     for change in changes:
         if change.before is not None:
             del files[change.before.path]
@@ -331,7 +331,7 @@ def test_a_diff_leads_from_one_to_the_other(before: dict[str, WorkspaceFile], af
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\x00"), min_size=1, max_size=20).filter(
     lambda name: name not in {".", ".."} and not name.startswith(".engram-")
 )
-BYTES = st.one_of(st.binary(max_size=200), st.integers(0, 9).map(lambda n: bytes([n]) * (WHOLE + 1000)))
+BYTES = st.one_of(st.binary(max_size=200), st.integers(0, 9).map(lambda n: bytes([n]) * (MAX_WHOLE + 1000)))
 LEAVES = st.one_of(
     st.tuples(st.just("file"), BYTES, st.sampled_from([0o644, 0o755, 0o600])),
     st.tuples(st.just("link"), NAMES),
@@ -437,11 +437,11 @@ def test_what_is_in_the_way_stays(own: Workspaces, folder: Path, tmp_path: Path)
 
 
 def test_a_file_is_written_in_one_step(own: Workspaces, folder: Path, tmp_path: Path) -> None:
-    (folder / "a").write_bytes(noise(3 * WHOLE))
+    (folder / "a").write_bytes(noise(3 * MAX_WHOLE))
     first = own.snapshot("site")
     (folder / "a").write_text("newer")
     own.snapshot("site")
-    chunk = next(p for p in (tmp_path / "x.db.objects").glob("??/*") if 20_000 < p.stat().st_size < WHOLE)
+    chunk = next(p for p in (tmp_path / "x.db.objects").glob("??/*") if 20_000 < p.stat().st_size < MAX_WHOLE)
     chunk.write_bytes(chunk.read_bytes()[:-1] + b"!")
     done = own.restore("site", first.id)
     assert "damaged" in done.refused[0].reason
@@ -485,7 +485,7 @@ def test_names_that_differ_in_case_only_are_refused_where_they_are_one(
         pytest.skip("they are one here")
     own.snapshot("site")
     assert len(own.restore("site", into=tmp_path / "one").written) == 2
-    monkeypatch.setattr(Place, "ignores_case", lambda self: True)
+    monkeypatch.setattr(FolderHandle, "ignores_case", lambda self: True)
     with pytest.raises(InvalidInput, match="Readme and readme"):
         own.restore("site", into=tmp_path / "two")
     assert list((tmp_path / "two").iterdir()) == []
@@ -493,9 +493,9 @@ def test_names_that_differ_in_case_only_are_refused_where_they_are_one(
 
 
 def test_case_is_compared_in_every_folder_and_form() -> None:
-    assert same_but_for_case(["a/x", "A/y", "b"]) == [["A", "a"]]
-    assert same_but_for_case(["caf\u00e9", "cafe\u0301"]) == [["cafe\u0301", "caf\u00e9"]]
-    assert same_but_for_case(["a", "b"]) == []
+    assert case_conflicts(["a/x", "A/y", "b"]) == [["A", "a"]]
+    assert case_conflicts(["caf\u00e9", "cafe\u0301"]) == [["cafe\u0301", "caf\u00e9"]]
+    assert case_conflicts(["a", "b"]) == []
 
 
 @pytest.mark.parametrize(
@@ -503,14 +503,14 @@ def test_case_is_compared_in_every_folder_and_form() -> None:
     ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", "a\x00b", "x" * 256, "a/" * 300 + "b", "\ud800"],
 )
 def test_a_path_that_could_leave_is_unsafe(path: str) -> None:
-    assert unsafe(path, windows=False)
-    assert unsafe(path, windows=True)
+    assert path_problem(path, windows=False)
+    assert path_problem(path, windows=True)
 
 
 @pytest.mark.parametrize("path", ["C:x", "c:/x", "\\x", "a\\..\\b", "nul", "aux.txt", "x.", "x ", "a:stream", "LPT1"])
 def test_windows_has_more_ways_out(path: str) -> None:
-    assert unsafe(path, windows=True)
-    assert unsafe(path, windows=False) is None
+    assert path_problem(path, windows=True)
+    assert path_problem(path, windows=False) is None
 
 
 @pytest.mark.parametrize(
@@ -526,14 +526,14 @@ def test_windows_has_more_ways_out(path: str) -> None:
     ],
 )
 def test_a_link_that_could_leave_is_refused(path: str, target: str) -> None:
-    assert leaves(path, target, windows=False)
+    assert link_problem(path, target, windows=False)
 
 
 @pytest.mark.parametrize(
     ("path", "target"), [("a", "b"), ("a", "."), ("d/a", "../b"), ("d/e/a", "../../b/c"), ("d/a", "..")]
 )
 def test_a_link_that_stays_inside_is_not(path: str, target: str) -> None:
-    assert leaves(path, target, windows=False) is None
+    assert link_problem(path, target, windows=False) is None
 
 
 # Strangers' snapshots
@@ -590,7 +590,7 @@ def test_a_forged_snapshot_writes_nothing_outside(
         (root / "outside").mkdir()
         (root / "work" / "link").symlink_to(root / "outside")
         kept = Objects(root / "objects", durable=False)
-        hash = kept.keep(b"evil")
+        hash = kept.put(b"evil")
         kept.fsync()
         own = Workspaces(brain.store, ALICE, brain.redactor, brain.sources, kept)
         own.create("site", root / "work")
@@ -611,7 +611,7 @@ def test_a_forged_snapshot_writes_nothing_outside(
 def test_a_snapshot_that_claims_endless_files_is_refused(
     own: Workspaces, brain: engram.Engram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engram.agents.workspaces.snapshots.MOST_FILES", 1000)
+    monkeypatch.setattr("engram.agents.workspaces.snapshots.MAX_FILES", 1000)
     sub = forge(brain, []).tree
     for _ in range(12):
         sub = forge(brain, [["a", "folder", 0, 0, sub], ["b", "folder", 0, 0, sub]]).tree
@@ -634,7 +634,7 @@ def test_an_object_is_asked_for_by_hash_only(own: Workspaces, brain: engram.Engr
 
 def test_damage_is_found_and_repaired_by_the_next_snapshot(own: Workspaces, folder: Path, tmp_path: Path) -> None:
     (folder / "a").write_text("one " * 100)
-    (folder / "b").write_bytes(noise(3 * WHOLE))
+    (folder / "b").write_bytes(noise(3 * MAX_WHOLE))
     (folder / "c").write_text("gone")
     own.snapshot("site")
     aged(folder)
@@ -642,7 +642,7 @@ def test_damage_is_found_and_repaired_by_the_next_snapshot(own: Workspaces, fold
     folder_of_objects = tmp_path / "x.db.objects"
     whole = folder_of_objects / sha256(b"one " * 100)[:2] / sha256(b"one " * 100)[2:]
     whole.write_bytes(whole.read_bytes()[:-2])
-    chunk = next(p for p in folder_of_objects.glob("??/*") if 20_000 < p.stat().st_size < WHOLE)
+    chunk = next(p for p in folder_of_objects.glob("??/*") if 20_000 < p.stat().st_size < MAX_WHOLE)
     chunk.write_bytes(b"\x00changed")
     (folder_of_objects / sha256(b"gone")[:2] / sha256(b"gone")[2:]).unlink()
     found = own.verify("site")
@@ -655,8 +655,8 @@ def test_damage_is_found_and_repaired_by_the_next_snapshot(own: Workspaces, fold
 
 def test_an_object_cannot_unpack_to_more_than_it_may(tmp_path: Path) -> None:
     kept = Objects(tmp_path, durable=False)
-    bomb = packed(b"\x00" * (50 * WHOLE))
-    assert len(bomb) < WHOLE
+    bomb = encode(b"\x00" * (50 * MAX_WHOLE))
+    assert len(bomb) < MAX_WHOLE
     hash = sha256(b"bomb")
     (tmp_path / hash[:2]).mkdir()
     (tmp_path / hash[:2] / hash[2:]).write_bytes(bomb)
@@ -667,12 +667,12 @@ def test_an_object_cannot_unpack_to_more_than_it_may(tmp_path: Path) -> None:
         kept.size_of(hash)
 
 
-@pytest.mark.parametrize("size", [0, 1, 5000, WHOLE, WHOLE + 1, 3 * WHOLE])
+@pytest.mark.parametrize("size", [0, 1, 5000, MAX_WHOLE, MAX_WHOLE + 1, 3 * MAX_WHOLE])
 @pytest.mark.parametrize("durable", [True, False])
 def test_what_is_kept_is_read_again(tmp_path: Path, size: int, durable: bool) -> None:
     kept = Objects(tmp_path / "o", durable=durable)
     for data in (noise(size), b"abc" * (size // 3)):
-        hash = kept.keep_stream([data])
+        hash = kept.put_stream([data])
         assert kept.has(hash)
         assert b"".join(kept.read(hash)) == data
         kept.fsync()
@@ -682,7 +682,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path, size: int, durable: bool) ->
 
 def test_a_crash_before_the_end_leaves_no_object(tmp_path: Path) -> None:
     kept = Objects(tmp_path / "o")
-    hash = kept.keep(b"half")
+    hash = kept.put(b"half")
     again = Objects(tmp_path / "o")
     assert not again.has(hash)
     (left,) = (tmp_path / "o" / "tmp").iterdir()
@@ -709,10 +709,10 @@ def test_a_link_that_goes_while_a_folder_is_read_takes_nothing_else_with_it(
         (place / "a-link").symlink_to("b-file")
         (place / "b-file").write_text("b")
 
-    def gone(place: Place, name: str) -> str:
+    def gone(place: FolderHandle, name: str) -> str:
         raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(Place, "target", gone)
+    monkeypatch.setattr(FolderHandle, "target", gone)
     taken = own.snapshot("site")
     assert set(own.files(taken)) == {"b-file", "sub/b-file"}
     assert [one.path for one in taken.skipped] == ["a-link", "sub/a-link"]

@@ -238,6 +238,6 @@ def test_cls_takes_the_first_token_mean_takes_all_and_pooled_rows_stay() -> None
 
 
 @pytest.mark.parametrize("value", [0, np.nan, np.inf])
-def test_a_vector_without_a_direction_is_an_error(value: float) -> None:
-    with pytest.raises(ModelError, match="direction"):
+def test_a_zero_or_non_finite_vector_is_an_error(value: float) -> None:
+    with pytest.raises(ModelError, match="zero or non-finite vector"):
         pooled(np.array([value, 0], dtype=np.float32), "mean")

@@ -77,7 +77,7 @@ def test_queries_and_documents_get_the_prompts_of_the_model() -> None:
     ids=["too long", "zero", "not a number", "one row", "too few"],
 )
 def test_a_model_that_gives_no_directions_is_refused(alter: Callable[[Matrix], Any]) -> None:
-    with pytest.raises(ModelError, match="direction per text"):
+    with pytest.raises(ModelError, match="one unit vector per text"):
         SentenceTransformerEmbedder(Small(alter), identity="st:small@1")
 
 

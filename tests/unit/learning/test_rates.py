@@ -64,4 +64,3 @@ def test_older_days_count_less_and_every_group_counts() -> None:
     assert tallies["env=ci"]["retry"] == pytest.approx((0.5, 0.5))
     assert tallies["tool=x"] == {}
     assert rates.pairs()[EVERYTHING, "retry"] == (2.0, 1.5)
-    assert list(rates.by_day().values()) == [(1, 1.0), (1, 0.5)]

@@ -470,8 +470,8 @@ def test_masks(text: str, masked: str) -> None:
 
 def test_what_is_shown_of_a_message_has_no_masks() -> None:
     assert readable("took <num> ms at <time>") == "took … ms at …"
-    assert of("could not bind to port 80").said == "could not bind to port 80"
-    assert "<" not in of("ValidationError: 1 validation error for Order\nitems.3\n  'x' is bad [type=int, x]").said
+    assert of("could not bind to port 80").original == "could not bind to port 80"
+    assert "<" not in of("ValidationError: 1 validation error for Order\nitems.3\n  'x' is bad [type=int, x]").original
 
 
 def test_a_list_of_values_is_one_value() -> None:

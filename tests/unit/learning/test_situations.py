@@ -151,7 +151,7 @@ def test_new_numbers_after_a_split_share_a_situation_in_which_is_learned_what_wo
 
 def test_a_split_names_some_contexts_of_the_situation(brain: Engram) -> None:
     agent = taught(brain)
-    with pytest.raises(NotFound, match="is no context of this situation"):
+    with pytest.raises(NotFound, match="is not a context of this situation"):
         agent.situations.split(LATE, [BROKEN])
     with pytest.raises(InvalidInput, match="not all of them"):
         agent.situations.split(LATE, [LATE])
@@ -305,7 +305,7 @@ def test_the_command_lists_and_arranges_situations(tmp_path: Path) -> None:
     assert LATE in run()
     assert BROKEN in run("list")
     assert "call the carrier (4×)" in run("show", LATE)
-    assert "now pinned and called late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
+    assert "Renamed and pinned: late parcels" in run("rename", LATE, "late parcels", "--agent", "alice")
     assert "8 decisions" in run("merge", "late parcels", BROKEN, "--agent", "alice")
     assert "broken goods" in run(
         "split", "late parcels", "--context", BROKEN, "--name", "broken goods", "--agent", "alice"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engram.learning.decisions.belief import DecisionEpisode
-from engram.learning.patterns.successes import replication_steps, slug, success_patterns
+from engram.learning.patterns.successes import patterns_in_groups, replication_steps, slug
+from engram.learning.situations.similar_contexts import group_episodes
 from engram.model import SuccessPattern
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,6 +38,12 @@ def run(number: int, steps: str, ok: bool = True) -> list[DecisionEpisode]:
         for place, letter in enumerate(steps)
     ]
     return [*made[:-1], replace(made[-1], quality=float(ok))]
+
+
+def success_patterns(
+    episodes: Iterable[DecisionEpisode], runs: Sequence[Sequence[DecisionEpisode]] = ()
+) -> tuple[SuccessPattern, ...]:
+    return patterns_in_groups(group_episodes([*episodes, *(one for run in runs for one in run)]), runs)
 
 
 def steps_of(*runs: list[DecisionEpisode]) -> str:

@@ -294,9 +294,9 @@ def test_the_answer_does_not_depend_on_how_the_process_hashes() -> None:
     program = """
 import sys
 from datetime import datetime, timedelta, UTC
-from engram_bench.prevention import Simulation, World, live
+from engram_bench.prevention import PreventionWorld, Simulation, run_arm
 from dataclasses import asdict
-print(asdict(live(Simulation(World(days=4, contexts=3), 5), "checks")))
+print(asdict(run_arm(Simulation(PreventionWorld(days=4, contexts=3), 5), "checks")))
 """
     seen = set()
     for seed in ("1", "2", "3"):

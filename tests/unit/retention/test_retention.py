@@ -270,25 +270,25 @@ def test_the_commands(run: Run, path: Path) -> None:
     run("memory add 'a plan' --kind plan --agent alice")
     run("memory add 'another plan' --kind plan --agent alice --tag legal")
     assert said(path, "list") == "No policies.\n"
-    assert said(path, "holds") == "Nothing is held.\n"
+    assert said(path, "holds") == "No legal holds.\n"
     told = said(path, "set", "plans", "--kind", "plan", "--action", "forget")
     assert told == "Set plans: plan.\n"
     do(path, "set", "old", "--older-than", "36h", "--weaker-than", "0.2", "--outcome", "failure", "--action", "archive")
     assert [each["name"] for each in do(path, "list")] == ["plans", "old"]
-    assert "memories, older than 36h, weaker than 0.2, that went as failure" in said(path, "list")
+    assert "memories, older than 36h, weaker than 0.2, with outcome failure" in said(path, "list")
     hold = do(path, "hold", "lawsuit", "--tag", "legal", "--agent", "alice")
     assert "tag legal of alice" in said(path, "holds")
     assert said(path, "run", "--dry-run") == "Would forget 1 memory of alice by plans.\n  Kept 1 memory: held\n"
-    assert said(path, "run", "--agent", "bob") == "No policy has anything to let go of.\n"
+    assert said(path, "run", "--agent", "bob") == "No memory meets the conditions of a policy.\n"
     assert do(path, "run")["gone"][0]["memories"] == 1
     (kept,) = value(run("memory list --json"))
     assert "lawsuit" in run(f"memory forget {kept['id']} --yes", code=4).output
     assert "lawsuit" in run("agent erase alice --yes", code=4).output
-    assert said(path, "release", hold["id"]) == f"Released {hold['id']}: tag legal of alice.\n"
+    assert said(path, "release", hold["id"]) == f"Released hold {hold['id']} on tag legal of alice.\n"
     assert said(path, "remove", "old") == "Removed old.\n"
     found = value(run("upkeep forget --json"))
     assert found["retention"]["gone"][0]["memories"] == 1
-    assert "No policy has anything" in run("upkeep forget").stdout
+    assert "No memory meets the conditions" in run("upkeep forget").stdout
 
 
 def test_an_agent_is_erased_by_its_name(run: Run) -> None:

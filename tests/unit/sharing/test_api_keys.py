@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import engram
 from engram.api.live import Listener
+from engram.api.problems import public_message
 from engram.cli import key as key_commands
 from engram.cli.invocation import Invocation
 from engram.clock import Sources
@@ -24,7 +25,7 @@ from engram.errors import Conflict, InvalidInput, NotFound, StoreCorrupt, Unsupp
 from engram.model.api_key import RIGHTS
 from engram.ports import KeepsApiKeys, ListsChanges, Redactor, Scope
 from engram.privacy import SecretRedactor
-from engram.sharing.api_keys import Keys, told
+from engram.sharing.api_keys import Keys
 
 pytest_plugins = ["support.postgres_server"]
 
@@ -188,8 +189,8 @@ def test_a_store_that_keeps_no_keys_says_so() -> None:
 
 
 def test_a_caller_is_not_told_where_the_database_is() -> None:
-    assert "/srv" not in told(StoreCorrupt("/srv/team.db is damaged"))
-    assert told(NotFound("there is no memory x")) == "there is no memory x"
+    assert "/srv" not in public_message(StoreCorrupt("/srv/team.db is damaged"), str)
+    assert public_message(NotFound("there is no memory x"), str) == "there is no memory x"
 
 
 def test_what_came_and_went_is_told_in_the_order_of_writes(brain: engram.Engram) -> None:

@@ -13,9 +13,10 @@ import engram
 from engram.stores import raw
 
 LISTS = """
-import sys, engram
-with engram.open(sys.argv[1], embedder="hashing") as brain:
-    print(*sorted(memory.text for memory in brain.agent("alice").list()), sep="\\n")
+import sqlite3, sys
+conn = sqlite3.connect(sys.argv[1])
+print(*[text for (text,) in conn.execute("SELECT text FROM memories ORDER BY text")], sep="\\n")
+conn.close()
 """
 
 

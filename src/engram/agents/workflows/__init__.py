@@ -1,1 +1,1 @@
-"""Define and run workflows."""
+"""Workflows: read definitions (`definition`), run them with memory (`runner`), journal every step (`journal`)."""

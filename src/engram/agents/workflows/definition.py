@@ -1,4 +1,4 @@
-"""Workflows as people write them: read, checked for what cannot work, and put in order."""
+"""Read workflow definitions, validate them, resolve references, and order their steps."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from engram.model.workflow import Stage, Workflow, WorkflowStep
 from engram.text.safe_yaml import read_as, validate_as
 
 _REFERENCE = re.compile(r"(\$?)\$\{([^{}]*)\}")
-_FORMS = "${parameters.NAME}, ${steps.NAME.output.KEY} and ${run.id}"
+_REFERENCE_FORMS = "${parameters.NAME}, ${steps.NAME.output.KEY} and ${run.id}"
 
 T = TypeVar("T")
 
 
 def read(source: str | Path | Mapping[str, JsonValue]) -> Workflow:
-    """The workflow in a YAML text, in the file at a path, or in a mapping. Raises `InvalidInput` with the place."""
+    """Read a workflow from YAML text, a file or a mapping. Raises `InvalidInput` with the place of an error."""
     what = "the workflow" if isinstance(source, str | Mapping) else f"the workflow {source.name}"
     if isinstance(source, Mapping):
-        return checked(validate_as(dict(source), what, Workflow))
-    return checked(read_as(source, what, Workflow))
+        return validate(validate_as(dict(source), what, Workflow))
+    return validate(read_as(source, what, Workflow))
 
 
-def checked(workflow: Workflow) -> Workflow:
-    """The same workflow, if it can be carried out. Raises `InvalidInput` for cycles, and names that are not there."""
-    _refuse_repeated("stage", [stage.name for stage in workflow.stages])
-    _refuse_repeated("step", [step.name for step in workflow.steps])
+def validate(workflow: Workflow) -> Workflow:
+    """Return the workflow if it can be run. Raises `InvalidInput` for cycles and unknown names."""
+    _check_unique("stage", [stage.name for stage in workflow.stages])
+    _check_unique("step", [step.name for step in workflow.steps])
     stages = ordered_stages(workflow)
     before = set[str]()
     known = {step.name: step for step in workflow.steps}
@@ -47,7 +47,7 @@ def checked(workflow: Workflow) -> Workflow:
 
 
 def ordered_stages(workflow: Workflow) -> list[Stage]:
-    """The stages in the order they are carried out: after those they need, else as written."""
+    """Return the stages in order of execution: after those they need, otherwise as written."""
     above = list[str]()
     needs = dict[str, set[str]]()
     names = {stage.name for stage in workflow.stages}
@@ -59,67 +59,67 @@ def ordered_stages(workflow: Workflow) -> list[Stage]:
                 )
         needs[stage.name] = set(above if stage.needs is None else stage.needs)
         above.append(stage.name)
-    return _sorted(workflow.stages, needs, lambda stage: stage.name, "stages")
+    return _topological_order(workflow.stages, needs, lambda stage: stage.name, "stages")
 
 
-def ordered(workflow: Workflow) -> list[tuple[Stage, list[WorkflowStep]]]:
-    """The stages with their steps, in the order they are carried out."""
+def execution_order(workflow: Workflow) -> list[tuple[Stage, list[WorkflowStep]]]:
+    """Return the stages with their steps in order of execution."""
     return [(stage, _ordered_steps(stage)) for stage in ordered_stages(workflow)]
 
 
-def needed(step: WorkflowStep) -> set[str]:
-    """The steps it waits for: those it names, those it depends on by `when`, and those whose output it uses."""
+def required_steps(step: WorkflowStep) -> set[str]:
+    """Return the steps it depends on: by `needs`, by `when`, and by references to their output."""
     used = {path[1] for path in references(step) if path[0] == "steps" and len(path) > 1}
     return {*step.needs, *step.when, *used}
 
 
 def dependents(workflow: Workflow, name: str) -> set[str]:
-    """The steps that wait for a step, directly or by way of others."""
+    """Return the steps that depend on a step, directly or indirectly."""
     found, waiting = set[str](), [name]
     while waiting:
         each = waiting.pop()
-        fresh = {step.name for step in workflow.steps if each in needed(step)} - found
+        fresh = {step.name for step in workflow.steps if each in required_steps(step)} - found
         found |= fresh
         waiting += fresh
     return found
 
 
 def references(step: WorkflowStep) -> list[list[str]]:
-    """What a step refers to, as paths: `${steps.build.output.file}` is steps, build, output, file."""
+    """Return the references in a step as paths: `${steps.build.output.file}` is steps, build, output, file."""
     spoken = [step.action, step.context, *(step.command or ()), *texts_in(step.values)]
     spoken += [step.decide.context] if step.decide is not None else []
     found = [match for text in spoken if text for match in _REFERENCE.finditer(text)]
     return [match[2].split(".") for match in found if not match[1]]
 
 
-def filled(value: JsonValue, known: Mapping[str, JsonValue]) -> JsonValue:
-    """A value with its references replaced; a text that is one reference becomes what it refers to, as it is."""
+def fill(value: JsonValue, known: Mapping[str, JsonValue]) -> JsonValue:
+    """Replace the references in a value; a text that is a single reference becomes the referenced value."""
     if isinstance(value, str):
         whole = _REFERENCE.fullmatch(value)
         if whole is not None and not whole[1]:
-            return _looked_up(whole[2], known)
-        return said(value, known)
+            return _look_up(whole[2], known)
+        return fill_text(value, known)
     if isinstance(value, list):
-        return [filled(one, known) for one in value]
+        return [fill(one, known) for one in value]
     if isinstance(value, dict):
-        return {name: filled(one, known) for name, one in value.items()}
+        return {name: fill(one, known) for name, one in value.items()}
     return value
 
 
-def said(text: str, known: Mapping[str, JsonValue]) -> str:
-    """A text with its references replaced by texts; `$${` stands for `${`."""
+def fill_text(text: str, known: Mapping[str, JsonValue]) -> str:
+    """Replace the references in a text by texts; `$${` stands for `${`."""
 
     def replaced(match: re.Match[str]) -> str:
         if match[1]:
             return match[0][1:]
-        value = _looked_up(match[2], known)
+        value = _look_up(match[2], known)
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     return _REFERENCE.sub(replaced, text)
 
 
-def parameters(workflow: Workflow, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The parameters of a run: those given, else as the workflow has them. Raises `InvalidInput`."""
+def resolve_parameters(workflow: Workflow, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Merge the given parameters with the defaults. Raises `InvalidInput`."""
     if unknown := sorted(given.keys() - workflow.parameters.keys()):
         there = ", ".join(workflow.parameters) or "none"
         raise InvalidInput(f"{workflow.name} has no parameter {unknown[0]!r}; there are: {there}")
@@ -127,13 +127,13 @@ def parameters(workflow: Workflow, given: Mapping[str, JsonValue]) -> dict[str, 
     if missing := [name for name, value in found.items() if value is None]:
         raise InvalidInput(f"{workflow.name} needs the parameter {missing[0]!r}; give it a value")
     for name, value in given.items():
-        kind, own = _kind(workflow.parameters[name]), _kind(value)
+        kind, own = _type_name(workflow.parameters[name]), _type_name(value)
         if kind not in {"null", own}:
             raise InvalidInput(f"the parameter {name!r} of {workflow.name} is a {kind}, not a {own}; give a {kind}")
     return found
 
 
-def _looked_up(path: str, known: Mapping[str, JsonValue]) -> JsonValue:
+def _look_up(path: str, known: Mapping[str, JsonValue]) -> JsonValue:
     value: JsonValue = dict(known)
     for part in path.split("."):
         if isinstance(value, dict) and part in value:
@@ -151,7 +151,7 @@ def _check_step(
     place = f"step {step.name!r} of stage {stage.name!r}"
     for path in references(step):
         _check_reference(workflow, place, path, known)
-    for name in sorted(needed(step)):
+    for name in sorted(required_steps(step)):
         if name not in known:
             raise InvalidInput(f"{place} needs the step {name!r}, which is not there; add or correct it")
         if name not in before:
@@ -174,17 +174,19 @@ def _check_reference(workflow: Workflow, place: str, path: list[str], known: Map
         if path[1] not in known:
             raise InvalidInput(f"{written}, but there is no step {path[1]!r}; add or correct it")
     elif path != ["run", "id"]:
-        raise InvalidInput(f"{written}, which is no reference; there are {_FORMS}, and $${{…}} is text")
+        raise InvalidInput(f"{written}, which is no reference; there are {_REFERENCE_FORMS}, and $${{…}} is text")
 
 
 def _ordered_steps(stage: Stage) -> list[WorkflowStep]:
     own = {step.name for step in stage.steps}
-    needs = {step.name: needed(step) & own for step in stage.steps}
-    return _sorted(stage.steps, needs, lambda step: step.name, f"steps of stage {stage.name!r}")
+    needs = {step.name: required_steps(step) & own for step in stage.steps}
+    return _topological_order(stage.steps, needs, lambda step: step.name, f"steps of stage {stage.name!r}")
 
 
-def _sorted(items: Iterable[T], needs: Mapping[str, set[str]], name: Callable[[T], str], what: str) -> list[T]:
-    """Each after all it needs, and otherwise in the order given. Raises `InvalidInput` for a cycle."""
+def _topological_order(
+    items: Iterable[T], needs: Mapping[str, set[str]], name: Callable[[T], str], what: str
+) -> list[T]:
+    """Order items after those they need, otherwise as given. Raises `InvalidInput` for a cycle."""
     waiting, done, found = list(items), set[str](), list[T]()
     while waiting:
         ready = next((item for item in waiting if needs[name(item)] <= done), None)
@@ -204,12 +206,12 @@ def _cycle(start: str, needs: Mapping[str, set[str]], done: set[str]) -> list[st
     return path[path.index(path[-1]) :]
 
 
-def _refuse_repeated(what: str, names: list[str]) -> None:
+def _check_unique(what: str, names: list[str]) -> None:
     if repeated := next((name for name, count in Counter(names).items() if count > 1), None):
         raise InvalidInput(f"there are two {what}s called {repeated!r}; give each its own name")
 
 
-def _kind(value: JsonValue) -> str:
+def _type_name(value: JsonValue) -> str:
     if value is None:
         return "null"
     kinds = ((bool, "boolean"), (int, "number"), (float, "number"), (str, "text"), (list, "list"))

@@ -1,6 +1,6 @@
-"""The journal of a run: every step's start and end as an event, from which the state of the run is told again.
+"""The journal of a run: an event for each start and end of a step, from which the state of the run is rebuilt.
 
-An event is written once. Whoever writes the start of an attempt first has it; anybody else is told so.
+An event is written once: of two processes that start the same attempt, one gets a `Conflict`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import Conflict, NotFound
+from engram.errors import Conflict, Hint, NotFound
 from engram.model.workflow import RunStatus, RunSummary, StageCheck, StepResult, StepStatus, Workflow
 from engram.ports import Event, KeepsEvents, Scope, Store
 from engram.ports.completed import require
@@ -25,89 +25,89 @@ Body = dict[str, JsonValue]
 
 
 @dataclass
-class Attempt:
-    """One attempt at a step: what was written when it started and when it ended."""
+class StepAttempt:
+    """One attempt at a step: its start and end events."""
 
     number: int
     start: Event | None = None
     end: Event | None = None
 
-    def told(self, name: str) -> Any:
-        """What was written of it last under a name; `None` if nothing was."""
+    def value(self, name: str) -> Any:
+        """Return the latest value recorded under a name, or `None`."""
         said = [event.body[name] for event in (self.end, self.start) if event is not None and name in event.body]
         return said[0] if said else None
 
 
 @dataclass
-class State:
-    """Where a run stands, folded from its events in their order."""
+class RunState:
+    """State of a run, rebuilt from its events in order."""
 
     run: str
     workflow: Workflow
     parameters: Body
     started_at: datetime
-    attempts: dict[str, dict[int, Attempt]] = field(default_factory=dict)
+    attempts: dict[str, dict[int, StepAttempt]] = field(default_factory=dict)
     checks: dict[str, tuple[StageCheck, ...]] = field(default_factory=dict)
-    looks: int = 0
-    """How often the checks of stages were looked at."""
-    closings: int = 0
-    closed: Event | None = None
-    """The end of the run, unless something came after it."""
+    check_rounds: int = 0
+    """Number of times the checks of stages were recorded."""
+    run_ends: int = 0
+    run_end: Event | None = None
+    """The event that ended the run, unless other events followed."""
 
-    def fold(self, event: Event) -> None:
-        """Take in one event."""
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
         body: Mapping[str, Any] = event.body
         closing = event.kind == RUN and "status" in body
-        self.closings += closing
-        if self.closed is None or self.closed.body["status"] != "done":  # what straggles in changes nothing then
-            self.closed = event if closing else None
+        self.run_ends += closing
+        if self.run_end is None or self.run_end.body["status"] != "done":  # what straggles in changes nothing then
+            self.run_end = event if closing else None
         if event.kind == STAGE:
-            self.looks += 1
+            self.check_rounds += 1
             checks = [validate_as(check, "the check", StageCheck) for check in body["checks"]]
             self.checks[body["stage"]] = tuple(checks)
         elif event.kind == STEP:
             attempts = self.attempts.setdefault(body["step"], {})
-            attempt = attempts.setdefault(body["attempt"], Attempt(body["attempt"]))
+            attempt = attempts.setdefault(body["attempt"], StepAttempt(body["attempt"]))
             if "status" in body:
                 attempt.end = event
             else:
                 attempt.start = event
 
-    def last(self, step: str) -> Attempt | None:
-        """The latest attempt at a step."""
+    def last(self, step: str) -> StepAttempt | None:
+        """Return the latest attempt at a step."""
         attempts = self.attempts.get(step)
         return attempts[max(attempts)] if attempts else None
 
     def status(self, step: str) -> StepStatus:
-        """How far a step has come."""
+        """Return the status of a step."""
         last = self.last(step)
         if last is not None and last.end is None:
             return "interrupted"
-        status: StepStatus = "pending" if last is None or last.end is None else last.told("status")
-        stopped = self.closed is not None and self.closed.body.get("status") == "blocked"
-        blocked = stopped and self.closed is not None and self.closed.body.get("step") == step
+        status: StepStatus = "pending" if last is None or last.end is None else last.value("status")
+        stopped = self.run_end is not None and self.run_end.body.get("status") == "blocked"
+        blocked = stopped and self.run_end is not None and self.run_end.body.get("step") == step
         return "blocked" if blocked and status in {"pending", "failed"} else status
 
     def output(self, step: str) -> Body:
-        """What a step gave; nothing if it has not ended well."""
+        """Return the output of a step; empty if it has not succeeded."""
         last = self.last(step)
-        return dict(last.told("output") or {}) if last is not None and self.status(step) == "done" else {}
+        return dict(last.value("output") or {}) if last is not None and self.status(step) == "done" else {}
 
-    def known(self) -> Body:
-        """What steps can refer to."""
+    def reference_values(self) -> Body:
+        """Return the values that references can resolve to."""
         outputs: Body = {
             step.name: {"output": self.output(step.name)} for step in self.workflow.steps if self.ended(step.name)
         }
         return {"parameters": self.parameters, "steps": outputs, "run": {"id": self.run}}
 
     def ended(self, step: str) -> bool:
-        """Whether a step has ended well."""
+        """Return true if a step has succeeded."""
         return self.status(step) == "done"
 
-    def standing(self) -> tuple[RunStatus, str]:
-        """The status of the run, and why."""
-        if self.closed is not None:
-            body: Mapping[str, Any] = self.closed.body
+    def run_status(self) -> tuple[RunStatus, str]:
+        """Return the status of the run and its reason."""
+        if self.run_end is not None:
+            body: Mapping[str, Any] = self.run_end.body
             return body["status"], body["reason"]
         open_ = next((step.name for step in self.workflow.steps if self.status(step.name) == "interrupted"), None)
         if open_ is None:
@@ -115,27 +115,27 @@ class State:
         return "interrupted", f"step {open_!r} was started and not ended; see what it did before you repeat it"
 
     def step(self, stage: str, name: str) -> StepResult:
-        """How far a step has come, without its links."""
+        """Return the state of a step, without its links to memories."""
         last = self.last(name)
         if last is None:
-            return StepResult(name=name, stage=stage, status=self.status(name), reason=self._why(name))
+            return StepResult(name=name, stage=stage, status=self.status(name), reason=self._block_reason(name))
         return StepResult(
             name=name,
             stage=stage,
             status=self.status(name),
             attempts=sum(1 for attempt in self.attempts[name].values() if attempt.start is not None),
             output=self.output(name),
-            action=last.told("action") or "",
-            reason=self._why(name) or last.told("reason") or "",
-            error=last.told("error") or "",
-            warning=last.told("warning") or "",
+            action=last.value("action") or "",
+            reason=self._block_reason(name) or last.value("reason") or "",
+            error=last.value("error") or "",
+            warning=last.value("warning") or "",
             started_at=last.start.at if last.start is not None else None,
             ended_at=last.end.at if last.end is not None else None,
-            seconds=last.told("seconds"),
+            seconds=last.value("seconds"),
         )
 
-    def _why(self, step: str) -> str:
-        return self.standing()[1] if self.status(step) == "blocked" else ""
+    def _block_reason(self, step: str) -> str:
+        return self.run_status()[1] if self.status(step) == "blocked" else ""
 
 
 class Journal:
@@ -146,33 +146,33 @@ class Journal:
         self._scope = scope
         self._sources = sources
 
-    def begin(self, run: str | None, workflow: Workflow, parameters: Body) -> State:
-        """A new run. Raises `Conflict` if there is one with its id."""
+    def begin(self, run: str | None, workflow: Workflow, parameters: Body) -> RunState:
+        """Start a new run. Raises `Conflict` if its id is taken."""
         id = run or self._sources.new_id()
         definition = workflow.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         body: Body = {"workflow": definition, "parameters": parameters}
         event = Event(f"run:{id}:start", RUN, self._sources.now(), _subject(id), TOPIC, body)
         if not self._events().append(self._scope, [event])[0]:
             raise Conflict(f"there is a run {id!r} already; resume it, or choose another id")
-        return _opened(event)
+        return _initial_state(event)
 
-    def state(self, run: str) -> State:
-        """Where a run stands. Raises `NotFound`."""
+    def state(self, run: str) -> RunState:
+        """Return the state of a run. Raises `NotFound`."""
         found = self._events().events_of(self._scope, [_subject(run)])
         if not found:
-            raise NotFound(f"there is no run {run!a}; `engram workflow list` shows what there is")
-        return _folded(found)
+            raise NotFound(f"there is no run {run!a}", hint=Hint("workflow list", "shows all runs"))
+        return _replay(found)
 
     def runs(self, limit: int, workflow: str = "") -> list[RunSummary]:
-        """The newest runs first, of all workflows or of one."""
-        chosen = self._begun(limit, workflow)
+        """Return the newest runs, of all workflows or of one."""
+        chosen = self._start_events(limit, workflow)
         found: dict[str, list[Event]] = {event.subject: [] for event in reversed(chosen)}
         for event in self._events().events_of(self._scope, list(found)):
             found[event.subject].append(event)
-        return [_summary(_folded(events)) for events in found.values()]
+        return [_summary(_replay(events)) for events in found.values()]
 
-    def _begun(self, limit: int, workflow: str) -> list[Event]:
-        """The beginnings of the newest runs, the oldest of them first; it is read as far back as is needed."""
+    def _start_events(self, limit: int, workflow: str) -> list[Event]:
+        """Return the start events of the newest runs, oldest first, reading as far back as needed."""
         asked = limit
         while True:
             begun = self._events().events_by_topic(self._scope, TOPIC, asked)
@@ -181,30 +181,30 @@ class Journal:
                 return chosen[-limit:]
             asked *= 10
 
-    def look(self, state: State, stage: str, checks: list[StageCheck]) -> None:
-        """Write what the checks of a stage said."""
+    def record_checks(self, state: RunState, stage: str, checks: list[StageCheck]) -> None:
+        """Record the results of a stage's checks."""
         body: Body = {"stage": stage, "checks": [check.model_dump(mode="json") for check in checks]}
-        self._add(state, f"stage:{stage}:{state.looks + 1}", STAGE, body)
+        self._add(state, f"stage:{stage}:{state.check_rounds + 1}", STAGE, body)
 
-    def start(self, state: State, step: str, attempt: int, body: Body) -> None:
-        """Write that an attempt starts. Raises `Conflict` if somebody else has it."""
+    def record_start(self, state: RunState, step: str, attempt: int, body: Body) -> None:
+        """Record the start of an attempt. Raises `Conflict` if another process has started it."""
         about: Body = {"step": step, "attempt": attempt}
         self._add(state, f"step:{step}:{attempt}:start", STEP, about | body)
 
-    def end(self, state: State, step: str, attempt: int, body: Body) -> None:
-        """Write how an attempt ended."""
+    def record_end(self, state: RunState, step: str, attempt: int, body: Body) -> None:
+        """Record the end of an attempt."""
         about: Body = {"step": step, "attempt": attempt}
         self._add(state, f"step:{step}:{attempt}:end", STEP, about | body)
 
-    def close(self, state: State, status: RunStatus, reason: str, step: str = "") -> None:
-        """Write how the run ended; it can be taken up again, unless all is done."""
-        self._add(state, f"end:{state.closings + 1}", RUN, {"status": status, "reason": reason, "step": step})
+    def record_run_end(self, state: RunState, status: RunStatus, reason: str, step: str = "") -> None:
+        """Record the end of the run; unless it is done, it can be resumed."""
+        self._add(state, f"end:{state.run_ends + 1}", RUN, {"status": status, "reason": reason, "step": step})
 
-    def _add(self, state: State, name: str, kind: str, body: Body) -> None:
+    def _add(self, state: RunState, name: str, kind: str, body: Body) -> None:
         event = Event(f"run:{state.run}:{name}", kind, self._sources.now(), _subject(state.run), "", body)
         if not self._events().append(self._scope, [event])[0]:
-            raise Conflict(f"somebody else is carrying on the run {state.run!r}; see its status, and leave it to them")
-        state.fold(event)
+            raise Conflict(f"another process is continuing the run {state.run!r}; check its status instead")
+        state.apply(event)
 
     def _events(self) -> KeepsEvents:
         require(self._store, KeepsEvents, "a run of a workflow")
@@ -212,21 +212,21 @@ class Journal:
 
 
 def _subject(run: str) -> str:
-    """What the events of a run are about; no memory has such an id, so none takes them with it."""
+    """Return the subject of a run's events; it is no memory's id, so they are not deleted with one."""
     return f"run:{run}"
 
 
-def _folded(events: list[Event]) -> State:
-    state = _opened(events[0])
+def _replay(events: list[Event]) -> RunState:
+    state = _initial_state(events[0])
     for event in events[1:]:
-        state.fold(event)
+        state.apply(event)
     return state
 
 
-def _opened(event: Event) -> State:
+def _initial_state(event: Event) -> RunState:
     workflow = validate_as(_definition(event), "the workflow", Workflow)
     given: Any = event.body["parameters"]
-    return State(event.subject.removeprefix(_subject("")), workflow, dict(given), event.at)
+    return RunState(event.subject.removeprefix(_subject("")), workflow, dict(given), event.at)
 
 
 def _definition(event: Event) -> Body:
@@ -234,8 +234,8 @@ def _definition(event: Event) -> Body:
     return dict(definition)
 
 
-def _summary(state: State) -> RunSummary:
-    status, reason = state.standing()
+def _summary(state: RunState) -> RunSummary:
+    status, reason = state.run_status()
     steps = state.workflow.steps
     return RunSummary(
         run=state.run,
@@ -245,5 +245,5 @@ def _summary(state: State) -> RunSummary:
         done=sum(state.ended(step.name) for step in steps),
         steps=len(steps),
         started_at=state.started_at,
-        ended_at=state.closed.at if state.closed is not None else None,
+        ended_at=state.run_end.at if state.run_end is not None else None,
     )

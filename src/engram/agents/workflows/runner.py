@@ -1,6 +1,6 @@
-"""Carries out workflows with memory: checks come before a stage, what was learned decides, and outcomes are recorded.
+"""Run workflows with memory: check before each stage, decide by what was learned, record outcomes.
 
-Every step is written down before it starts and after it ends, so that a run that was killed goes on where it stopped.
+Every step is journaled before it starts and after it ends, so that an interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any, cast
 from pydantic import JsonValue
 
 from engram.agents.executor import Task
-from engram.agents.guard import Clock, asked, helpful, recorded, unknown
+from engram.agents.guard import Clock, helpful_solutions, try_memory, try_record, unknown_verdict
 from engram.agents.workflows import definition as workflows
-from engram.agents.workflows.journal import Attempt, Body, Journal, State
+from engram.agents.workflows.journal import Body, Journal, RunState, StepAttempt
 from engram.agents.workflows.steps import (
     Function,
-    Given,
     StepContext,
-    called,
-    functions,
-    gist,
-    limited,
-    plain,
-    ran,
-    shortened,
+    StepOutput,
+    call_function,
+    call_limited,
+    error_summary,
+    find_functions,
+    run_command,
+    shorten_error,
+    to_json,
 )
-from engram.agents.workflows.workers import Crew
+from engram.agents.workflows.workers import WorkerPool
 from engram.clock import Sources
 from engram.errors import InvalidInput, NotAllowed, NotFound
 from engram.learning.failures.check_templates import STAGES
@@ -55,28 +55,28 @@ from engram.privacy import clean_json
 from engram.text.terms import normal_form
 
 RETRY = "retry"
-"""The solution that trying again is known as."""
-ENOUGH_TRIALS, HOPELESS = 3, 0.25
-"""Trying again is given up when it was learned so often that it helps so rarely."""
+"""Name of the solution "try again"."""
+MIN_RETRIES, MAX_HOPELESS_RATE = 3, 0.25
+"""Retries stop if this many recorded retries had a success rate of at most `MAX_HOPELESS_RATE`."""
 CHECK_SECONDS = 10.0
-MOST_DECISIONS = 10_000
-MOST_RUNS = 1000
+MAX_DECISIONS = 10_000
+MAX_RUNS = 1000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _log = logging.getLogger("engram")
 
 Recover = Callable[[StepContext], str | None]
-"""Asked before a failed step is tried again; it may do something about it, and returns what."""
-Watch = Callable[[StepResult], object]
-Source = Workflow | str | Path | Mapping[str, JsonValue]
-_Doing = Generator[Callable[[], Any], Any, None]
-"""A step being carried out: it gives the calls that take time, and is sent what they gave."""
+"""Called before a failed step is retried; may fix the cause, and returns a description of that."""
+StepListener = Callable[[StepResult], object]
+WorkflowSource = Workflow | str | Path | Mapping[str, JsonValue]
+_StepGenerator = Generator[Callable[[], Any], Any, None]
+"""A step in progress: yields the calls that take time, and is sent their results."""
 
 
 class WorkflowEngine:
-    """Runs workflows for one agent. A run is known by its id, which is the session of all it remembers.
+    """Runs workflows for one agent. The id of a run is the session of everything it records.
 
     `steps` are functions by name, besides those that packages register in the entry-point group `engram.steps`.
-    `recover` hears of a failure before its step is tried again; `watch` hears of each step that ends.
+    `recover` is called after a failure, before the retry; `watch` is called when a step ends.
     """
 
     def __init__(
@@ -88,79 +88,79 @@ class WorkflowEngine:
         *,
         steps: Mapping[str, Function] | None = None,
         recover: Recover | None = None,
-        watch: Watch | None = None,
+        watch: StepListener | None = None,
         clock: Clock = time.perf_counter,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._agent = agent
         self._redactor = redactor
         self._journal = Journal(store, Scope(agent.name), sources)
-        self._hands = _Hands(dict(steps or {}), recover, watch, clock, sleep)
+        self._execution = _Execution(dict(steps or {}), recover, watch, clock, sleep)
 
     def run(
         self,
-        workflow: Source,
+        workflow: WorkflowSource,
         parameters: Mapping[str, JsonValue] | None = None,
         *,
         id: str | None = None,
         allow_commands: bool = False,
         ignore_blocks: bool = False,
     ) -> ExecutionResult:
-        """Carry out a workflow: a YAML text, the path of a file, or what `read` gave; until it is done, or stops.
+        """Run a workflow, given as YAML text, path or object, until it is done or stops.
 
-        Raises `InvalidInput` for a workflow that cannot be carried out, `NotAllowed` if it has commands and they are
-        not allowed, and `Conflict` for an `id` that is taken; then nothing was begun.
+        Before it starts, raises `InvalidInput` for an invalid workflow, `NotAllowed` if it has commands that are not
+        allowed, and `Conflict` if the `id` is taken.
         """
-        known = workflows.checked(workflow) if isinstance(workflow, Workflow) else workflows.read(workflow)
-        given = plain(workflows.parameters(known, parameters or {}), "the parameters")
+        known = workflows.validate(workflow) if isinstance(workflow, Workflow) else workflows.read(workflow)
+        given = to_json(workflows.resolve_parameters(known, parameters or {}), "the parameters")
         self._refuse_secrets("workflow", known.model_dump(mode="json", by_alias=True, exclude_defaults=True))
         self._refuse_secrets("parameters", given)
-        found = functions(known.steps, self._hands.steps)
-        _refuse_commands(known.steps, allowed=allow_commands)
+        found = find_functions(known.steps, self._execution.steps)
+        _check_commands(known.steps, allowed=allow_commands)
         if id is not None and (not _ID.fullmatch(id) or self._redactor.clean([id])[0].secrets):
             raise InvalidInput("the id of a run is made of letters, digits, -, _ and dots, and holds no secret")
         state = self._journal.begin(id, known, given)
-        return self._carried_on(state, found, _May(allow_commands, ignore_blocks))
+        return self._continue(state, found, _Permissions(allow_commands, ignore_blocks))
 
     def resume(
         self, run: str, *, again: bool = False, allow_commands: bool = False, ignore_blocks: bool = False
     ) -> ExecutionResult:
-        """Go on with a run where it stopped; what is done is not repeated, and a finished run is only told.
+        """Resume a run; completed steps are not repeated, and for a finished run its result is returned.
 
-        A step that was started and not ended is repeated if it is idempotent, or with `again`: its first attempt may
-        have had its effect. A failed step is tried again, and so is one that was stopped because it is known to fail.
-        Raises `NotFound`, `NotAllowed`, and `Conflict` if somebody else carries it on.
+        An interrupted step is repeated if it is idempotent, or with `again`: its first attempt may have had an effect.
+        Failed steps and those blocked as known failures are tried again. Raises `NotFound`, `NotAllowed`, and
+        `Conflict` if another process continues the run.
         """
         state = self._journal.state(run)
-        if state.standing()[0] == "done":
+        if state.run_status()[0] == "done":
             return self.status(run)
-        left = [step for step in state.workflow.steps if not _over(state, step)]
-        found = functions(left, self._hands.steps)
-        _refuse_commands(left, allowed=allow_commands)
+        left = [step for step in state.workflow.steps if not _is_finished(state, step)]
+        found = find_functions(left, self._execution.steps)
+        _check_commands(left, allowed=allow_commands)
         stopped = frozenset(step.name for step in left if state.status(step.name) in {"blocked", "failed"})
-        return self._carried_on(state, found, _May(allow_commands, ignore_blocks, again, stopped))
+        return self._continue(state, found, _Permissions(allow_commands, ignore_blocks, again, stopped))
 
     def status(self, run: str) -> ExecutionResult:
-        """How far a run has come, with the decisions and failure patterns of its steps. Raises `NotFound`."""
-        return self._told(self._journal.state(run))
+        """Return the state of a run, with the decisions and failure patterns of its steps. Raises `NotFound`."""
+        return self._result(self._journal.state(run))
 
     def runs(self, *, limit: int = 50, workflow: str = "") -> list[RunSummary]:
-        """The newest runs first, of all workflows or of one."""
-        if not 1 <= limit <= MOST_RUNS:
-            raise InvalidInput(f"limit must be a whole number from 1 to {MOST_RUNS}, not {limit}")
+        """Return the newest runs, of all workflows or of one."""
+        if not 1 <= limit <= MAX_RUNS:
+            raise InvalidInput(f"limit must be a whole number from 1 to {MAX_RUNS}, not {limit}")
         return self._journal.runs(limit, workflow)
 
-    def _carried_on(self, state: State, found: Mapping[str, Function], may: _May) -> ExecutionResult:
-        running = _Running(self._agent, self._redactor, self._journal, self._hands, state, found, may)
-        running.go()
-        return self._told(state)
+    def _continue(self, state: RunState, found: Mapping[str, Function], permissions: _Permissions) -> ExecutionResult:
+        run_pass = _RunPass(self._agent, self._redactor, self._journal, self._execution, state, found, permissions)
+        run_pass.run()
+        return self._result(state)
 
-    def _told(self, state: State) -> ExecutionResult:
-        status, reason = state.standing()
+    def _result(self, state: RunState) -> ExecutionResult:
+        status, reason = state.run_status()
         decisions = self._decisions(state.run)
         steps = [
-            self._linked(state.step(stage.name, step.name), decisions.get(step.name, ()))
-            for stage, steps in workflows.ordered(state.workflow)
+            self._with_links(state.step(stage.name, step.name), decisions.get(step.name, ()))
+            for stage, steps in workflows.execution_order(state.workflow)
             for step in steps
         ]
         return ExecutionResult(
@@ -172,56 +172,58 @@ class WorkflowEngine:
             steps=tuple(steps),
             checks=tuple(check for checks in state.checks.values() for check in checks),
             started_at=state.started_at,
-            ended_at=state.closed.at if state.closed is not None else None,
+            ended_at=state.run_end.at if state.run_end is not None else None,
         )
 
     def _decisions(self, run: str) -> dict[str, tuple[str, ...]]:
-        """The decisions of each step, the oldest first."""
+        """Return the decisions of each step, oldest first."""
         found = dict[str, tuple[str, ...]]()
-        for memory in reversed(self._agent.list(limit=MOST_DECISIONS, kinds="decision", session=run)):
+        for memory in reversed(self._agent.list(limit=MAX_DECISIONS, kinds="decision", session=run)):
             step = memory.metadata.get("step")
             if isinstance(step, str) and memory.metadata.get("run") == run:
                 found[step] = (*found.get(step, ()), memory.id)
         return found
 
-    def _linked(self, step: StepResult, decisions: tuple[str, ...]) -> StepResult:
+    def _with_links(self, step: StepResult, decisions: tuple[str, ...]) -> StepResult:
         links: dict[str, Any] = {"decisions": decisions}
         if step.status == "failed" and decisions:
-            pattern = asked(lambda: self._agent.learning.failure(decisions[-1]), None)
+            pattern = try_memory(lambda: self._agent.learning.failure(decisions[-1]), None)
             if pattern is not None:
-                links |= {"pattern": pattern.pattern_id, "solutions": helpful(pattern)}
+                links |= {"pattern": pattern.pattern_id, "solutions": helpful_solutions(pattern)}
         return step.model_copy(update=links)
 
     def _refuse_secrets(self, what: str, value: dict[str, JsonValue]) -> None:
-        """A run is written down, so what it is made of must be what is written down."""
+        """Refuse secrets: a run is stored and must be resumed exactly as it was started."""
         if found := clean_json(self._redactor, value)[1]:
-            raise InvalidInput(f"the {what} must not hold a secret ({found[0]}); let the step read it where it is kept")
+            raise InvalidInput(
+                f"the {what} must not hold a secret ({found[0]}); let the step read it from where it is stored"
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class _Hands:
-    """What carries steps out, and who is told."""
+class _Execution:
+    """The functions, hooks and clock that execute steps."""
 
     steps: Mapping[str, Function]
     recover: Recover | None
-    watch: Watch | None
+    watch: StepListener | None
     clock: Clock
     sleep: Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _May:
-    """What the caller allows."""
+class _Permissions:
+    """Permissions given by the caller."""
 
     commands: bool
     ignore_blocks: bool
     again: bool = False
     probes: frozenset[str] = frozenset()
-    """Steps that may be tried though they are known to fail: who resumes a run has seen where it stopped."""
+    """Steps that may be tried although they are known to fail, since the caller resumes the run deliberately."""
 
 
-class _Stop(Exception):
-    """The run goes no further for now."""
+class _StopRun(Exception):
+    """The run stops here."""
 
     def __init__(self, status: RunStatus, reason: str = "", step: str = "") -> None:
         super().__init__(reason)
@@ -230,7 +232,7 @@ class _Stop(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """A call that only waits, before a step is tried again."""
+    """A call that waits before a retry."""
 
     sleep: Callable[[float], None]
     seconds: float
@@ -240,19 +242,19 @@ class _Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """A step with its references filled in."""
+class _PreparedStep:
+    """A step with its references replaced."""
 
     step: WorkflowStep
     stage: str
     task: Task
     action: str
-    call: Callable[[StepContext], Given]
+    call: Callable[[StepContext], StepOutput]
     verdict: str | None = None
     warning: str = ""
 
     def body(self) -> Body:
-        """What is written down of it."""
+        """Return the data for the journal."""
         told: Body = {
             "context": self.task.context,
             "action": self.action,
@@ -263,89 +265,89 @@ class _Work:
 
 
 @dataclass
-class _Trouble:
+class _FailureHistory:
     """The failures of one step so far."""
 
     error: str = ""
     pattern: FailurePattern | None = None
     failures: int = 0
     applied: str = ""
-    """What the hook did about the last one."""
+    """The solution that the hook applied after the last one."""
     retried: dict[str, None] = field(default_factory=dict)
-    """The patterns after which it was simply tried again."""
+    """The failure patterns after which the step was retried without a fix."""
 
     number: int = 0
     """The attempt whose decision stands for the pattern in this pass."""
 
     @property
     def solutions(self) -> tuple[Solution, ...]:
-        return helpful(self.pattern)
+        return helpful_solutions(self.pattern)
 
     def hopeless(self) -> Solution | None:
-        """What is known about trying again, if that does not help."""
+        """Return the statistics of retrying, if it is known not to help."""
         tried = () if self.pattern is None else self.pattern.known_solutions
         known = [one for one in tried if normal_form(one.text) == RETRY]
-        return next((one for one in known if one.tried >= ENOUGH_TRIALS and one.success_rate <= HOPELESS), None)
+        return next((one for one in known if one.tried >= MIN_RETRIES and one.success_rate <= MAX_HOPELESS_RATE), None)
 
 
-class _Running:
-    """One pass over a run: from where it stands to its end, or to what stops it."""
+class _RunPass:
+    """One pass over a run, from its current state to its end or a stop."""
 
     def __init__(
         self,
         agent: Works,
         redactor: Redactor,
         journal: Journal,
-        hands: _Hands,
-        state: State,
+        execution: _Execution,
+        state: RunState,
         found: Mapping[str, Function],
-        may: _May,
+        permissions: _Permissions,
     ) -> None:
         self._agent, self._redactor, self._journal = agent, redactor, journal
-        self._hands, self._state, self._functions, self._may = hands, state, found, may
+        self._execution, self._state, self._functions, self._permissions = execution, state, found, permissions
 
-    def go(self) -> None:
-        """Carry out what is left."""
+    def run(self) -> None:
+        """Run the remaining steps."""
         state = self._state
-        self._catch_up()
+        self._record_last_outcome()
         try:
-            for stage, steps in workflows.ordered(state.workflow):
-                left = [step for step in steps if not _over(state, step)]
+            for stage, steps in workflows.execution_order(state.workflow):
+                left = [step for step in steps if not _is_finished(state, step)]
                 if left:
-                    self._look(stage)
-                    self._carry_out(stage, left)
-        except _Stop as stop:
-            self._settle()
+                    self._run_checks(stage)
+                    self._run_steps(stage, left)
+        except _StopRun as stop:
+            self._report_decisions()
             if stop.status != "interrupted":
-                self._journal.close(state, stop.status, stop.reason, stop.step)
+                self._journal.record_run_end(state, stop.status, stop.reason, stop.step)
             return
-        self._settle()
-        self._journal.close(state, "done", "all steps are done")
+        self._report_decisions()
+        self._journal.record_run_end(state, "done", "all steps are done")
 
     # Before a stage ------------------------------------------------------------------------------------
 
-    def _look(self, stage: Stage) -> None:
-        """Ask the prevention checks of a stage. Raises `_Stop` if one of them is not met."""
+    def _run_checks(self, stage: Stage) -> None:
+        """Run the prevention checks of a stage. Raises `_StopRun` if a blocking one is not met."""
         if stage.checks == "off":
             return
         nothing: list[PreventionCheck] = []
-        known = asked(self._agent.learning.checks, nothing)
+        known = try_memory(self._agent.learning.checks, nothing)
         own = [check for check in known if check.stage == stage.name and check.status != "retired"]
         if not own:
             return
-        said = [self._asked(stage, check) for check in own]
-        self._journal.look(self._state, stage.name, said)
+        said = [self._run_check(stage, check) for check in own]
+        self._journal.record_checks(self._state, stage.name, said)
         for check in said:
             if check.stops:
-                raise _Stop("blocked", f"{check.name} before stage {stage.name!r}: {check.reason}; {check.verify}")
+                raise _StopRun("blocked", f"{check.name} before stage {stage.name!r}: {check.reason}; {check.verify}")
             if check.met is False:
                 _log.warning("%s before stage %s: %s; %s", check.name, stage.name, check.reason, check.verify)
 
-    def _asked(self, stage: Stage, check: PreventionCheck) -> StageCheck:
+    def _run_check(self, stage: Stage, check: PreventionCheck) -> StageCheck:
         met: bool | None = None
         if check.command is None:
             reason = "it has no command; see to it yourself"
-        elif not self._may.commands:
+        elif not self._permissions.commands:
             reason = "its command was not run, because commands are not allowed"
         else:
             try:
@@ -353,7 +355,12 @@ class _Running:
                 met, reason = ended.met, ended.reason
             except (InvalidInput, NotFound) as error:
                 reason = str(error)
-        stops = met is False and stage.checks == "block" and check.status == "active" and not self._may.ignore_blocks
+        stops = (
+            met is False
+            and stage.checks == "block"
+            and check.status == "active"
+            and not self._permissions.ignore_blocks
+        )
         return StageCheck(
             stage=stage.name,
             check=check.id,
@@ -366,57 +373,66 @@ class _Running:
 
     # Steps ---------------------------------------------------------------------------------------------
 
-    def _carry_out(self, stage: Stage, steps: Sequence[WorkflowStep]) -> None:
-        """Carry out the steps of a stage, each when all that it needs are over, and so many at a time as may be.
+    def _run_steps(self, stage: Stage, steps: Sequence[WorkflowStep]) -> None:
+        """Run the steps of a stage, each after the ones it needs, with limited parallelism.
 
-        Only what a step does itself is done in its thread: the journal and the memory are written here, by one. After a
-        failure that stops the run nothing more is begun, but what has been begun is heard. Raises `_Stop`.
+        Only the step itself runs in its thread; journal and memory are written in this one. After a failure that stops
+        the run, no more steps are started, but running ones are awaited. Raises `_StopRun`.
         """
-        waiting, crew, doing = list(steps), Crew(stage.parallel), dict[str, _Doing]()
-        stops = dict[str, _Stop]()
+        waiting, pool, generators = list(steps), WorkerPool(stage.parallel), dict[str, _StepGenerator]()
+        stops = dict[str, _StopRun]()
         while True:
-            while not stops and crew.free and (step := _ready(waiting, crew.busy)) is not None:
+            while not stops and pool.free and (step := _next_ready(waiting, pool.busy)) is not None:
                 waiting.remove(step)
-                doing[step.name] = self._take(stage, step)
-                self._go_on(crew, doing, step.name, None, stops)
-            if not crew.busy:
+                generators[step.name] = self._start_step(stage, step)
+                self._continue_step(pool, generators, step.name, None, stops)
+            if not pool.busy:
                 break
-            answer = crew.next()
+            answer = pool.next()
             if answer.error is not None:
                 raise answer.error
-            self._go_on(crew, doing, answer.name, answer.value, stops)
+            self._continue_step(pool, generators, answer.name, answer.value, stops)
         if stop := next((stops[step.name] for step in steps if step.name in stops), None):
             raise stop
 
-    def _go_on(self, crew: Crew, doing: Mapping[str, _Doing], name: str, given: Any, stops: dict[str, _Stop]) -> None:
-        """Let a step go on with what its call gave, until it needs another one or has ended."""
+    def _continue_step(
+        self,
+        pool: WorkerPool,
+        generators: Mapping[str, _StepGenerator],
+        name: str,
+        given: Any,
+        stops: dict[str, _StopRun],
+    ) -> None:
+        """Send a step the result of its call, and start its next call, if any."""
         try:
-            call = doing[name].send(given)
+            call = generators[name].send(given)
         except StopIteration:
             return
-        except _Stop as stop:
+        except _StopRun as stop:
             stops[name] = stop
             return
         if not (stops and isinstance(call, _Pause)):  # a step that failed is tried again when the run is resumed
-            crew.call(name, call)
+            pool.call(name, call)
 
-    def _take(self, stage: Stage, step: WorkflowStep) -> _Doing:
-        """Carry out a step, or skip it. Raises `_Stop` if the run cannot go on."""
+    def _start_step(self, stage: Stage, step: WorkflowStep) -> _StepGenerator:
+        """Run or skip a step. Raises `_StopRun` if the run cannot continue."""
         status = self._state.status(step.name)
-        if status == "interrupted" and not (step.idempotent or step.decide is not None or self._may.again):
-            raise _Stop("interrupted")
-        if (skip := self._skipped(step)) is not None:
+        if status == "interrupted" and not (step.idempotent or step.decide is not None or self._permissions.again):
+            raise _StopRun("interrupted")
+        if (skip := self._skip_reason(step)) is not None:
             reason, failed = skip
             number = self._next(step)
-            self._journal.end(self._state, step.name, number, {"status": "skipped", "reason": reason, "failed": failed})
-            self._watched(stage, step)
+            self._journal.record_end(
+                self._state, step.name, number, {"status": "skipped", "reason": reason, "failed": failed}
+            )
+            self._notify(stage, step)
             return
         try:
-            task, work = self._prepared(stage, step)
+            task, work = self._prepare(stage, step)
         except InvalidInput as error:  # what it refers to is not there: nothing was tried, and nothing is learned
             number, why = self._next(step), self._clean(str(error))
-            self._journal.start(self._state, step.name, number, {})
-            self._journal.end(
+            self._journal.record_start(self._state, step.name, number, {})
+            self._journal.record_end(
                 self._state, step.name, number, {"status": "failed", "error": why, "unlearned": True, "last": True}
             )
             self._give_up(stage, step, why)
@@ -424,14 +440,14 @@ class _Running:
         if work is None:
             self._decide(stage, step, task)
         else:
-            yield from self._attempt(stage, self._allowed(work))
+            yield from self._attempt(stage, self._check_action(work))
 
-    def _skipped(self, step: WorkflowStep) -> tuple[str, bool] | None:
-        """Why a step is not to be carried out, and whether that is because of a failure; `None` if it is."""
+    def _skip_reason(self, step: WorkflowStep) -> tuple[str, bool] | None:
+        """Return the reason to skip a step, and whether that is a failure; `None` to run it."""
         state = self._state
-        for name in sorted(workflows.needed(step)):
+        for name in sorted(workflows.required_steps(step)):
             last = state.last(name)
-            if state.status(name) == "failed" or (last is not None and last.told("failed")):
+            if state.status(name) == "failed" or (last is not None and last.value("failed")):
                 return f"it needs {name!r}, which failed", True
         for name, wanted in step.when.items():
             chosen = state.output(name).get("action")
@@ -439,32 +455,32 @@ class _Running:
                 return f"{name!r} came out as {chosen!r}", False
         return None
 
-    def _prepared(self, stage: Stage, step: WorkflowStep) -> tuple[Task, _Work | None]:
-        """What a step is about, and how it is carried out, unless it is a decision. Raises `InvalidInput`."""
-        known, workflow = self._state.known(), self._state.workflow
+    def _prepare(self, stage: Stage, step: WorkflowStep) -> tuple[Task, _PreparedStep | None]:
+        """Replace the references of a step, and make its call unless it is a decision. Raises `InvalidInput`."""
+        known, workflow = self._state.reference_values(), self._state.workflow
         if step.decide is not None:
-            return self._choice(step, step.decide, workflows.said(step.decide.context, known)), None
+            return self._choice(step, step.decide, workflows.fill_text(step.decide.context, known)), None
         written = step.context or f"{workflow.context or workflow.name}: {step.name}"
-        task = self._task(step, workflows.said(written, known))
-        call: Callable[[StepContext], Given]
+        task = self._task(step, workflows.fill_text(written, known))
+        call: Callable[[StepContext], StepOutput]
         if step.command is not None:
-            command = [workflows.said(part, known) for part in step.command]
-            action, call = shlex.join(command), lambda _: ran(command, step.seconds)
+            command = [workflows.fill_text(part, known) for part in step.command]
+            action, call = shlex.join(command), lambda _: run_command(command, step.seconds)
         else:
-            values = {name: workflows.filled(value, known) for name, value in step.values.items()}
+            values = {name: workflows.fill(value, known) for name, value in step.values.items()}
             action = f"{step.run}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
-            call = functools.partial(called, self._functions[step.name], values)
+            call = functools.partial(call_function, self._functions[step.name], values)
             if step.seconds is not None:
-                call = functools.partial(limited, call, step.run or step.name, step.seconds)
-        action = workflows.said(step.action, known) if step.action is not None else shortened(action)
+                call = functools.partial(call_limited, call, step.run or step.name, step.seconds)
+        action = workflows.fill_text(step.action, known) if step.action is not None else shorten_error(action)
         if not action.strip():
-            raise InvalidInput(f"the action of step {step.name!r} is empty; say what it does")
-        return task, _Work(step, stage.name, task, self._clean(action), call)
+            raise InvalidInput(f"the action of step {step.name!r} is empty; describe it")
+        return task, _PreparedStep(step, stage.name, task, self._clean(action), call)
 
-    def _allowed(self, work: _Work) -> _Work:
-        """The same, unless it is known to fail and something else to work. Raises `_Stop`.
+    def _check_action(self, work: _PreparedStep) -> _PreparedStep:
+        """Check the action of a step; raises `_StopRun` if it is known to fail and an alternative is known.
 
-        Where nothing else is known, trying is the only way to find out that whatever was wrong is over.
+        Without an alternative it is tried, which is the only way to find out that the cause is gone.
         """
         verdict = self._verdict(work.task, work.action)
         if verdict.decision == "allow":
@@ -475,119 +491,123 @@ class _Running:
         if (
             verdict.decision == "block"
             and instead
-            and not self._may.ignore_blocks
-            and work.step.name not in self._may.probes
+            and not self._permissions.ignore_blocks
+            and work.step.name not in self._permissions.probes
         ):
-            raise _Stop("blocked", f"step {work.step.name!r}: {said}", work.step.name)
+            raise _StopRun("blocked", f"step {work.step.name!r}: {said}", work.step.name)
         _log.warning("step %s: %s", work.step.name, said)
         return replace(work, verdict=verdict.id, warning=said)
 
-    def _attempt(self, stage: Stage, work: _Work) -> _Doing:
-        """Try a step until it succeeds, or trying is over. Raises `_Stop` if the run cannot go on without it."""
-        step, trouble = work.step, self._past(work.step)
+    def _attempt(self, stage: Stage, work: _PreparedStep) -> _StepGenerator:
+        """Try a step until it succeeds or its retries are used up. Raises `_StopRun` if the run cannot continue."""
+        step, history = work.step, self._earlier_failure(work.step)
         while True:
             number = self._next(step)
-            self._journal.start(self._state, step.name, number, work.body())
-            context = self._context(work, number, trouble)
+            self._journal.record_start(self._state, step.name, number, work.body())
+            context = self._context(work, number, history)
             told, seconds = yield functools.partial(self._timed, work.call, context)
-            given = self._cleaned(told)
+            given = self._clean_output(told)
             body: Body = {"status": "failed", "error": given.error} if given.error else {"status": "done"}
-            if given.error and self._same(trouble, given.error, work.action):
-                body["counts_as"] = trouble.number
+            if given.error and self._is_same_failure(history, given.error, work.action):
+                body["counts_as"] = history.number
             body |= {"output": given.output, "seconds": seconds, **work.body()}
-            body["last"] = not given.error or trouble.failures >= step.retry.times
-            self._journal.end(self._state, step.name, number, body)
+            body["last"] = not given.error or history.failures >= step.retry.times
+            self._journal.record_end(self._state, step.name, number, body)
             decision = self._learn(step, self._state.attempts[step.name][number])
             if not given.error:
-                self._helped(trouble)
-                self._watched(stage, step)
+                self._record_help(history)
+                self._notify(stage, step)
                 return
-            reason = self._after(work, trouble, given.error, decision, number)
+            reason = self._handle_failure(work, history, given.error, decision, number)
             if reason is not None:
                 self._give_up(stage, step, reason)
                 return
-            yield _Pause(self._hands.sleep, step.retry.pause(trouble.failures))
+            yield _Pause(self._execution.sleep, step.retry.pause(history.failures))
 
-    def _same(self, trouble: _Trouble, error: str, action: str) -> bool:
-        """Whether a step fails as it did before in this pass: however often it is tried, that is one failure."""
-        if trouble.pattern is None or not trouble.number:
+    def _is_same_failure(self, history: _FailureHistory, error: str, action: str) -> bool:
+        """Return true if a step fails as before in this pass, which counts as one failure."""
+        if history.pattern is None or not history.number:
             return False
         cleaned, about = self._redactor.clean([error, action])
-        found = asked(lambda: self._agent.learning.recognise(cleaned.text, about.text), None)
-        return found is not None and found.pattern_id == trouble.pattern.pattern_id
+        found = try_memory(lambda: self._agent.learning.recognise(cleaned.text, about.text), None)
+        return found is not None and found.pattern_id == history.pattern.pattern_id
 
-    def _timed(self, call: Callable[[StepContext], Given], context: StepContext) -> tuple[Given, float]:
-        """What a step gave, and how long it took."""
-        started = self._hands.clock()
+    def _timed(self, call: Callable[[StepContext], StepOutput], context: StepContext) -> tuple[StepOutput, float]:
+        """Run a call and measure its duration."""
+        started = self._execution.clock()
         given = call(context)
-        return given, self._hands.clock() - started
+        return given, self._execution.clock() - started
 
-    def _after(self, work: _Work, trouble: _Trouble, error: str, decision: str | None, number: int) -> str | None:
-        """Take in a failure: the reason to give up, or `None` when the step is to be tried again."""
-        if trouble.applied:
-            self._tried(trouble.pattern, trouble.applied, 0.0)
-        elif trouble.failures and trouble.pattern is not None:
-            trouble.retried[trouble.pattern.pattern_id] = None
-        trouble.error, trouble.applied = error, ""
-        trouble.pattern = None if decision is None else asked(lambda: self._agent.learning.failure(decision), None)
-        trouble.number = self._state.attempts[work.step.name][number].told("counts_as") or number
-        trouble.failures += 1
-        self._place(trouble.pattern, work.stage)
-        retry, last = work.step.retry, gist(error)
-        if trouble.failures > retry.times:
-            for pattern in trouble.retried:
-                self._tell(pattern, RETRY, 0.0)
+    def _handle_failure(
+        self, work: _PreparedStep, history: _FailureHistory, error: str, decision: str | None, number: int
+    ) -> str | None:
+        """Record a failure; returns the reason to give up, or `None` to retry."""
+        if history.applied:
+            self._record_solution(history.pattern, history.applied, 0.0)
+        elif history.failures and history.pattern is not None:
+            history.retried[history.pattern.pattern_id] = None
+        history.error, history.applied = error, ""
+        history.pattern = None if decision is None else try_memory(lambda: self._agent.learning.failure(decision), None)
+        history.number = self._state.attempts[work.step.name][number].value("counts_as") or number
+        history.failures += 1
+        self._assign_stage(history.pattern, work.stage)
+        retry, last = work.step.retry, error_summary(error)
+        if history.failures > retry.times:
+            for pattern in history.retried:
+                self._record_attempted(pattern, RETRY, 0.0)
             return last
-        trouble.applied = self._recovered(self._context(work, number, trouble))
-        known = trouble.hopeless()
-        if known is not None and not trouble.applied:
+        history.applied = self._call_recover(self._context(work, number, history))
+        known = history.hopeless()
+        if known is not None and not history.applied:
             return f"{last}; not tried again, which helped {known.helped:g} of {known.tried} times"
         return None
 
-    def _place(self, pattern: FailurePattern | None, stage: str) -> None:
-        """Let the check that a failure gave rise to come before the stage in which it happened, if none was said."""
+    def _assign_stage(self, pattern: FailurePattern | None, stage: str) -> None:
+        """Assign the prevention check of a failure to the stage in which it occurred, unless it has one."""
         stages = {each.name for each in self._state.workflow.stages}
         for check in pattern.prevention_checks if pattern is not None else ():
             if check.stage in STAGES and check.stage not in stages and check.status == "active":
                 generate = functools.partial(self._agent.learning.generate, check.pattern_id, stage=stage)
-                asked(functools.partial(generate, command=check.command), list[PreventionCheck]())
+                try_memory(functools.partial(generate, command=check.command), list[PreventionCheck]())
 
-    def _past(self, step: WorkflowStep) -> _Trouble:
-        """What is known of a step that failed before this pass."""
+    def _earlier_failure(self, step: WorkflowStep) -> _FailureHistory:
+        """Return the failure of a step before this pass, if any."""
         last = self._state.last(step.name)
-        if last is None or last.told("status") != "failed" or last.told("unlearned"):
-            return _Trouble()
+        if last is None or last.value("status") != "failed" or last.value("unlearned"):
+            return _FailureHistory()
         decision = self._learn(step, last)
-        pattern = None if decision is None else asked(lambda: self._agent.learning.failure(decision), None)
-        return _Trouble(last.told("error") or "", pattern)
+        pattern = None if decision is None else try_memory(lambda: self._agent.learning.failure(decision), None)
+        return _FailureHistory(last.value("error") or "", pattern)
 
-    def _context(self, work: _Work, number: int, trouble: _Trouble) -> StepContext:
+    def _context(self, work: _PreparedStep, number: int, history: _FailureHistory) -> StepContext:
         run, name = self._state.run, work.step.name
         return StepContext(
-            run, name, work.stage, number, f"{run}:{name}", trouble.error, trouble.solutions, trouble.applied
+            run, name, work.stage, number, f"{run}:{name}", history.error, history.solutions, history.applied
         )
 
-    def _recovered(self, context: StepContext) -> str:
-        """What the hook did about a failure; nothing, if there is none, or if it failed itself."""
-        if self._hands.recover is None:
+    def _call_recover(self, context: StepContext) -> str:
+        """Call the recovery hook; returns the solution it applied, or ""."""
+        if self._execution.recover is None:
             return ""
         try:
-            return self._hands.recover(context) or ""
+            return self._execution.recover(context) or ""
         except Exception as error:  # noqa: BLE001 - a hook that fails did not help, and the step is tried again
             _log.warning("the recovery failed, too: %r", error)
             return ""
 
     def _give_up(self, stage: Stage, step: WorkflowStep, reason: str) -> None:
-        self._watched(stage, step)
+        self._notify(stage, step)
         if not step.optional:
-            raise _Stop("failed", self._clean(f"step {step.name!r} failed: {reason}"), step.name)
+            raise _StopRun("failed", self._clean(f"step {step.name!r} failed: {reason}"), step.name)
 
     # Decisions -----------------------------------------------------------------------------------------
 
     def _decide(self, stage: Stage, step: WorkflowStep, task: Task) -> None:
-        """Let what was learned choose among the actions: the best of those not known to fail, if there is one."""
-        suggestion = asked(lambda: self._agent.suggest(context=task.context, actions=task.actions, **task.around), None)
-        recommended = task.spelt(suggestion.recommended) if suggestion is not None else None
+        """Choose an action by what was learned: the best one that is not known to fail, if any."""
+        suggestion = try_memory(
+            lambda: self._agent.suggest(context=task.context, actions=task.actions, **task.circumstances), None
+        )
+        recommended = task.matching_action(suggestion.recommended) if suggestion is not None else None
         rates = {
             record.action: record.success_rate for record in (suggestion.actions if suggestion is not None else ())
         }
@@ -597,10 +617,10 @@ class _Running:
         seen = list[tuple[str, Verdict]]()
         for each in verdicts:
             seen.append(each)
-            if each[1].decision != "block" or self._may.ignore_blocks:
+            if each[1].decision != "block" or self._permissions.ignore_blocks:
                 break
         chosen, verdict = seen[-1]
-        if verdict.decision == "block" and not self._may.ignore_blocks:
+        if verdict.decision == "block" and not self._permissions.ignore_blocks:
             chosen, verdict = seen[0]
             _log.warning("step %s: all of its actions are known to fail; %s is tried again", step.name, chosen)
         how = "learned" if chosen == recommended else "default" if chosen == candidates[0] else "instead"
@@ -611,12 +631,12 @@ class _Running:
         output: Body = {"action": chosen, "how": how, "reason": suggestion.reason if suggestion is not None else ""}
         body: Body = {"context": task.context, "action": chosen, "informed_by": [id for id in informed if id]}
         number = self._next(step)
-        self._journal.start(self._state, step.name, number, body)
-        self._journal.end(self._state, step.name, number, {"status": "done", "output": output, **body})
-        self._watched(stage, step)
+        self._journal.record_start(self._state, step.name, number, body)
+        self._journal.record_end(self._state, step.name, number, {"status": "done", "output": output, **body})
+        self._notify(stage, step)
 
-    def _settle(self) -> None:
-        """Tell how decisions turned out, as far as the steps that waited for them show it."""
+    def _report_decisions(self) -> None:
+        """Report the outcomes of decisions, as far as the steps that depend on them show it."""
         state, workflow = self._state, self._state.workflow
         for step in workflow.steps:
             if step.decide is None or not state.ended(step.name):
@@ -627,35 +647,35 @@ class _Running:
             if not failed and not all(state.status(name) in {"done", "skipped"} for name in after):
                 continue
             quality = 1.0 if not failed else 0.5 if all(each.optional for each in failed) else 0.0
-            last = cast(Attempt, state.last(step.name))
-            task = self._choice(step, step.decide, last.told("context"))
-            id = self._recorded(step, last, task, None)
+            last = cast(StepAttempt, state.last(step.name))
+            task = self._choice(step, step.decide, last.value("context"))
+            id = self._record_decision(step, last, task, None)
             if id is not None:
-                asked(functools.partial(self._agent.outcome, id, quality, correct=True), False)
+                try_memory(functools.partial(self._agent.outcome, id, quality, correct=True), False)
 
     # Memory --------------------------------------------------------------------------------------------
 
-    def _catch_up(self) -> None:
-        """Record the outcome of the step that ended last, in case that was all there was time for."""
+    def _record_last_outcome(self) -> None:
+        """Record the outcome of the last completed step, in case a crash prevented that."""
         ended = [(attempt, step) for step in self._state.workflow.steps if (attempt := self._state.last(step.name))]
         done = [(attempt.end.at, attempt, step) for attempt, step in ended if attempt.end is not None]
         if done:
             _, attempt, step = max(done, key=lambda each: each[0])
             self._learn(step, attempt)
 
-    def _learn(self, step: WorkflowStep, attempt: Attempt) -> str | None:
-        """The decision that an attempt is remembered as; remembering it again changes nothing."""
-        status = attempt.told("status")
-        if status not in {"done", "failed"} or step.decide is not None or attempt.told("unlearned"):
+    def _learn(self, step: WorkflowStep, attempt: StepAttempt) -> str | None:
+        """Record an attempt as a decision and return its id; repeating it changes nothing."""
+        status = attempt.value("status")
+        if status not in {"done", "failed"} or step.decide is not None or attempt.value("unlearned"):
             return None
-        attempt = self._state.attempts[step.name].get(attempt.told("counts_as"), attempt)
-        task = self._task(step, attempt.told("context"))
-        return self._recorded(step, attempt, task, "success" if status == "done" else "failure")
+        attempt = self._state.attempts[step.name].get(attempt.value("counts_as"), attempt)
+        task = self._task(step, attempt.value("context"))
+        return self._record_decision(step, attempt, task, "success" if status == "done" else "failure")
 
-    def _recorded(self, step: WorkflowStep, attempt: Attempt, task: Task, outcome: str | None) -> str | None:
+    def _record_decision(self, step: WorkflowStep, attempt: StepAttempt, task: Task, outcome: str | None) -> str | None:
         end = attempt.end
-        action, verdict = attempt.told("action"), attempt.told("verdict")
-        informed = attempt.told("informed_by") or ([verdict] if verdict else [])
+        action, verdict = attempt.value("action"), attempt.value("verdict")
+        informed = attempt.value("informed_by") or ([verdict] if verdict else [])
 
         def record() -> Receipt:
             return self._agent.record_decision(
@@ -663,41 +683,44 @@ class _Running:
                 action=action,
                 outcome=outcome,
                 alternatives=[other for other in task.actions if other != action],
-                error=attempt.told("error") or "",
-                duration=attempt.told("seconds"),
+                error=attempt.value("error") or "",
+                duration=attempt.value("seconds"),
                 informed_by=informed,
                 session=task.session,
                 key=f"run:{self._state.run}:step:{step.name}:{attempt.number}",
                 at=None if end is None else end.at,
                 metadata={"run": self._state.run, "step": step.name, "attempt": attempt.number},
-                **task.around,
+                **task.circumstances,
             )
 
-        return recorded(record)
+        return try_record(record)
 
-    def _helped(self, trouble: _Trouble) -> None:
-        """Learn what made a failed step succeed."""
-        if trouble.pattern is not None:
-            self._tried(trouble.pattern, trouble.applied or RETRY, 1.0)
+    def _record_help(self, history: _FailureHistory) -> None:
+        """Record the solution that made a failed step succeed."""
+        if history.pattern is not None:
+            self._record_solution(history.pattern, history.applied or RETRY, 1.0)
 
-    def _tried(self, pattern: FailurePattern | None, solution: str, helped: float) -> None:
+    def _record_solution(self, pattern: FailurePattern | None, solution: str, helped: float) -> None:
         if pattern is not None:
-            self._tell(pattern.pattern_id, solution, helped)
+            self._record_attempted(pattern.pattern_id, solution, helped)
 
-    def _tell(self, pattern: str, solution: str, helped: float) -> None:
+    def _record_attempted(self, pattern: str, solution: str, helped: float) -> None:
         (clean,) = self._redactor.clean([solution])
-        asked(lambda: self._agent.learning.tried(pattern, clean.text, helped), None)
+        try_memory(lambda: self._agent.learning.tried(pattern, clean.text, helped), None)
 
     def _verdict(self, task: Task, action: str) -> Verdict:
         context = task.context
-        return asked(lambda: self._agent.check(action=action, context=context, **task.around), unknown(action, context))
+        return try_memory(
+            lambda: self._agent.check(action=action, context=context, **task.circumstances),
+            unknown_verdict(action, context),
+        )
 
     def _choice(self, step: WorkflowStep, choice: Choice, context: str) -> Task:
         default = choice.default or choice.actions[0]
         return replace(self._task(step, context), actions=choice.actions, default_action=default)
 
     def _task(self, step: WorkflowStep, context: str) -> Task:
-        """What a step is about, as the memory is told. Raises `InvalidInput` if it is empty."""
+        """Make the task of a step. Raises `InvalidInput` if its context is empty."""
         workflow = self._state.workflow
         tool = step.tool or (PurePath(step.command[0]).name if step.command is not None else "")
         return Task(
@@ -710,13 +733,13 @@ class _Running:
             session=self._state.run,
         )
 
-    def _cleaned(self, given: Given) -> Given:
-        """What a step gave, as it is written down and handed on."""
+    def _clean_output(self, given: StepOutput) -> StepOutput:
+        """Redact the output of a step."""
         try:
             output, _ = clean_json(self._redactor, dict(given.output))
         except InvalidInput as error:
-            return Given({}, str(error))
-        return Given(cast(Body, output), self._clean(given.error) if given.error else "")
+            return StepOutput({}, str(error))
+        return StepOutput(cast(Body, output), self._clean(given.error) if given.error else "")
 
     def _clean(self, text: str) -> str:
         return self._redactor.clean([text])[0].text
@@ -727,25 +750,25 @@ class _Running:
         last = self._state.last(step.name)
         return 1 if last is None else last.number + 1
 
-    def _watched(self, stage: Stage, step: WorkflowStep) -> None:
-        if self._hands.watch is not None:
-            self._hands.watch(self._state.step(stage.name, step.name))
+    def _notify(self, stage: Stage, step: WorkflowStep) -> None:
+        if self._execution.watch is not None:
+            self._execution.watch(self._state.step(stage.name, step.name))
 
 
-def _ready(waiting: Sequence[WorkflowStep], busy: frozenset[str]) -> WorkflowStep | None:
-    """The first step that waits for none of the others; `None` if all of them have to wait."""
+def _next_ready(waiting: Sequence[WorkflowStep], busy: frozenset[str]) -> WorkflowStep | None:
+    """Return the first step that waits for no other one; `None` if all have to wait."""
     left = {step.name for step in waiting} | busy
-    return next((step for step in waiting if not workflows.needed(step) & left), None)
+    return next((step for step in waiting if not workflows.required_steps(step) & left), None)
 
 
-def _over(state: State, step: WorkflowStep) -> bool:
-    """Whether nothing is left to do about a step; an optional one that failed is left as it is."""
+def _is_finished(state: RunState, step: WorkflowStep) -> bool:
+    """Return true if a step needs no more work; an optional one that failed is left as it is."""
     status = state.status(step.name)
     last = state.last(step.name)
-    return status in {"done", "skipped"} or (status == "failed" and step.optional and bool(last and last.told("last")))
+    return status in {"done", "skipped"} or (status == "failed" and step.optional and bool(last and last.value("last")))
 
 
-def _refuse_commands(steps: Iterable[WorkflowStep], *, allowed: bool) -> None:
+def _check_commands(steps: Iterable[WorkflowStep], *, allowed: bool) -> None:
     commands = [step for step in steps if step.command is not None]
     if commands and not allowed:
         shown = shlex.join(commands[0].command or ())

@@ -1,33 +1,37 @@
-"""The functions and programs that steps are carried out by: found by name, called, and what they gave as JSON."""
+"""Execute the functions and programs of steps, and convert their results to JSON."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
 import json
+import os
 import re
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any
+from typing import IO, Any
 
 from pydantic import JsonValue
 
 from engram.agents.guard import is_async
-from engram.agents.workflows import step_programs
-from engram.agents.workflows.workers import within
+from engram.agents.workflows.workers import call_with_timeout
 from engram.errors import InvalidInput, MissingExtra
 from engram.learning.events import error_text
 from engram.model import Solution
 from engram.model.content import texts_in
 from engram.model.workflow import WorkflowStep
 from engram.ports import unstorable
+from engram.system import run_program
 
 GROUP = "engram.steps"
-"""The entry-point group in which packages register functions for steps."""
-MOST_OUTPUT = 100_000
+"""Entry-point group in which packages register functions for steps."""
+MAX_OUTPUT = 100_000
 COMMAND_SECONDS = 600.0
+_MAX_PROGRAM_OUTPUT = 50_000
+_MAX_ERRORS = 4_000
 _ENDED = re.compile(r": (?:exit code -?\d+|stopped after [\d.e+]+ seconds)$")
 
 Function = Callable[..., Any]
@@ -35,9 +39,9 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a function is told that asks for `step`.
+    """Information for a function with a parameter `step`.
 
-    `key` is the same for every attempt at this step of this run: give it to whatever can tell repetitions by a key.
+    `key` is the same for every attempt at this step of this run: use it as an idempotency key.
     """
 
     run: str
@@ -46,88 +50,126 @@ class StepContext:
     attempt: int
     key: str
     error: str = ""
-    """How the last attempt failed."""
+    """Error of the last attempt."""
     solutions: Sequence[Solution] = ()
-    """What is known to solve that, the best first."""
+    """Known solutions of that error, best first."""
     applied: str = ""
-    """What was done about it before this attempt."""
+    """The solution that was applied before this attempt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a step gave, or how it failed."""
+class StepOutput:
+    """The output of a step, or its error."""
 
     output: dict[str, JsonValue]
     error: str = ""
 
 
-def functions(steps: Iterable[WorkflowStep], registered: Mapping[str, Function]) -> dict[str, Function]:
-    """The function of each step that has one, before anything is begun. Raises `InvalidInput`."""
+@dataclass(frozen=True, slots=True)
+class _ProgramResult:
+    """Result of a program; `code` is `None` if it timed out or could not be started."""
+
+    code: int | None
+    output: str = ""
+    error: str = ""
+
+
+def find_functions(steps: Iterable[WorkflowStep], registered: Mapping[str, Function]) -> dict[str, Function]:
+    """Find the function of each step before the run starts. Raises `InvalidInput`."""
     found = dict[str, Function]()
     for step in steps:
         if step.run is not None:
-            found[step.name] = _found(step.name, step.run, registered)
-            _refuse_misfit(step, found[step.name])
+            found[step.name] = _find_function(step.name, step.run, registered)
+            _check_signature(step, found[step.name])
     return found
 
 
-def called(function: Function, values: Mapping[str, Any], context: StepContext) -> Given:
-    """What a function gave; whatever it raised is how it failed."""
-    offered = {"step": context} if _asks(function) and "step" not in values else {}
+def call_function(function: Function, values: Mapping[str, Any], context: StepContext) -> StepOutput:
+    """Call a function; an exception becomes the error of the step."""
+    offered = {"step": context} if _takes_step(function) and "step" not in values else {}
     try:
-        return Given(_given(function(**values, **offered)))
+        return StepOutput(_to_output(function(**values, **offered)))
     except SystemExit as error:  # a program's main function ends so; only the step is over
-        return Given({}) if error.code in {None, 0} else Given({}, _told(error))
+        return StepOutput({}) if error.code in {None, 0} else StepOutput({}, _format_error(error))
     except Exception as error:  # noqa: BLE001 - whatever a step raises is how it went
-        return Given({}, _told(error))
+        return StepOutput({}, _format_error(error))
 
 
-def limited(call: Callable[[StepContext], Given], name: str, seconds: float, context: StepContext) -> Given:
-    """What a function gave in its time. It cannot be killed: after that it goes on, and what it gives is ignored."""
-    answer = within(seconds, lambda: call(context))
+def call_limited(
+    call: Callable[[StepContext], StepOutput], name: str, seconds: float, context: StepContext
+) -> StepOutput:
+    """Call a function with a time limit; after a timeout it keeps running, but its result is ignored."""
+    answer = call_with_timeout(seconds, lambda: call(context))
     if answer is None:
-        return Given({}, f"TimeoutError: {name} took more than {seconds:g} seconds; it cannot be stopped, only ignored")
+        return StepOutput(
+            {}, f"TimeoutError: {name} took more than {seconds:g} seconds; it cannot be stopped, only ignored"
+        )
     if answer.error is not None:
         raise answer.error
-    given: Given = answer.value
+    given: StepOutput = answer.value
     return given
 
 
-def ran(command: Sequence[str], seconds: float | None) -> Given:
-    """What a program gave: `code`, `text`, and `json` if the text is JSON."""
-    ended = step_programs.run(command, seconds or COMMAND_SECONDS)
+def run_command(command: Sequence[str], seconds: float | None) -> StepOutput:
+    """Run a program; the output has `code`, `text`, and `json` if the text is JSON."""
+    ended = _run_program(command, seconds or COMMAND_SECONDS)
     output: dict[str, JsonValue] = {"code": ended.code, "text": ended.output.strip()}
     with contextlib.suppress(ValueError, RecursionError, InvalidInput):
-        output |= plain({"json": json.loads(ended.output)}, "the output")
-    return Given({} if ended.error else output, shortened(ended.error))
+        output |= to_json({"json": json.loads(ended.output)}, "the output")
+    return StepOutput({} if ended.error else output, shorten_error(ended.error))
 
 
-def plain(value: Mapping[str, Any], what: str) -> dict[str, JsonValue]:
-    """The same as JSON that any store can keep. Raises `InvalidInput`."""
+def _run_program(command: Sequence[str], seconds: float) -> _ProgramResult:
+    """Run a program; the start of a long output and the end of long errors are kept."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            code = run_program(command, seconds, output, errors)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            return _ProgramResult(None, error=f"{command[0]}: cannot be started: {why}")
+        said, told = _read_start(output), _read_end(errors)
+    if code == 0:
+        return _ProgramResult(0, said)
+    how = f"{command[0]}: stopped after {seconds:g} seconds" if code is None else f"{command[0]}: exit code {code}"
+    return _ProgramResult(code, said, f"{told or said[-_MAX_ERRORS:]}\n{how}".strip())
+
+
+def _read_start(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(_MAX_PROGRAM_OUTPUT).decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def _read_end(file: IO[bytes]) -> str:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_ERRORS))
+    return file.read().decode("utf-8", "replace").replace("\0", "\ufffd").strip()
+
+
+def to_json(value: Mapping[str, Any], what: str) -> dict[str, JsonValue]:
+    """Convert a mapping to JSON that any store can hold. Raises `InvalidInput`."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} is not JSON ({error}); use texts, numbers, lists and mappings") from None
-    if len(text) > MOST_OUTPUT:
+    if len(text) > MAX_OUTPUT:
         raise InvalidInput(f"{what} has {len(text):,} characters; write them to a file and give its name")
     output: dict[str, JsonValue] = json.loads(text)
     if reason := next((reason for text in texts_in(output, names=True) if (reason := unstorable(text))), None):
-        raise InvalidInput(f"{what} cannot be kept: {reason}")
+        raise InvalidInput(f"{what} cannot be stored: {reason}")
     return output
 
 
-def shortened(error: str) -> str:
-    """An error as it can be kept: of a very long one, the beginning and the end."""
+def shorten_error(error: str) -> str:
+    """Shorten a long error to its beginning and end."""
     return error_text(error.replace("\0", "\ufffd").encode("utf-8", "replace").decode())
 
 
-def gist(error: str) -> str:
-    """The last line of an error; of a program that failed, also the last that it said."""
+def error_summary(error: str) -> str:
+    """Return the last line of an error; for a failed program, also its last line of output."""
     *before, last = [line.strip() for line in error.splitlines() if line.strip()] or [""]
     return f"{last}: {before[-1]}" if before and _ENDED.search(last) else last
 
 
-def _found(step: str, name: str, registered: Mapping[str, Function]) -> Function:
+def _find_function(step: str, name: str, registered: Mapping[str, Function]) -> Function:
     if name in registered:
         return registered[name]
     points = {point.name: point for point in entry_points(group=GROUP)}
@@ -144,7 +186,7 @@ def _found(step: str, name: str, registered: Mapping[str, Function]) -> Function
     return function
 
 
-def _refuse_misfit(step: WorkflowStep, function: Function) -> None:
+def _check_signature(step: WorkflowStep, function: Function) -> None:
     if not callable(function) or is_async(function):
         raise InvalidInput(f"step {step.name!r} runs {step.run!r}, which is no plain function; register one")
     try:
@@ -158,24 +200,24 @@ def _refuse_misfit(step: WorkflowStep, function: Function) -> None:
         raise InvalidInput(f"step {step.name!r} cannot run {step.run!r}: {error}; correct its `with`") from None
 
 
-def _asks(function: Function) -> bool:
+def _takes_step(function: Function) -> bool:
     try:
         return "step" in inspect.signature(function).parameters
     except (ValueError, TypeError):
         return False
 
 
-def _given(value: Any) -> dict[str, JsonValue]:
-    """A result as JSON: a mapping as it is, nothing as an empty one, anything else under `value`."""
+def _to_output(value: Any) -> dict[str, JsonValue]:
+    """Convert a function's result: a mapping unchanged, `None` to an empty one, others under `value`."""
     if inspect.isawaitable(value):
         raise InvalidInput("the step gave something to await; register a plain function")
     shaped = {} if value is None else dict(value) if isinstance(value, Mapping) else {"value": value}
-    return plain(shaped, "what the step gave")
+    return to_json(shaped, "what the step gave")
 
 
-def _told(error: BaseException) -> str:
-    """An exception as text, from where the step's own code begins."""
+def _format_error(error: BaseException) -> str:
+    """Format an exception, with the traceback starting at the step's own code."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    return shortened("".join(traceback.format_exception(type(error), error, trace)).strip())
+    return shorten_error("".join(traceback.format_exception(type(error), error, trace)).strip())

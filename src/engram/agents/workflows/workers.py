@@ -1,4 +1,4 @@
-"""Makes calls for several who wait for them: in turn, or so many at a time, each in a thread of its own."""
+"""A pool of daemon threads for steps, and calls with a timeout."""
 
 from __future__ import annotations
 
@@ -8,64 +8,64 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Answer(NamedTuple):
-    """What became of the call that somebody asked for."""
+class CallResult(NamedTuple):
+    """Result of a call."""
 
     name: str
     value: Any = None
     error: BaseException | None = None
 
 
-class Crew:
-    """Answers come one by one to whoever asks for the next, in the thread that asks."""
+class WorkerPool:
+    """Runs calls in threads; the caller takes the results one by one."""
 
-    def __init__(self, hands: int) -> None:
-        self._hands = hands
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._busy = set[str]()
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[CallResult] = queue.SimpleQueue()
 
     @property
     def busy(self) -> frozenset[str]:
-        """Who waits for an answer."""
+        """The names of the calls that are running."""
         return frozenset(self._busy)
 
     @property
     def free(self) -> bool:
-        """Whether another call can be made."""
-        return len(self._busy) < self._hands
+        """True if another call can be started."""
+        return len(self._busy) < self._size
 
     def call(self, name: str, call: Callable[[], Any]) -> None:
-        """Make a call for somebody who waits for no other; with one hand only, it is made here and now."""
+        """Start a call; in a pool of one, it runs at once in this thread."""
         self._busy.add(name)
-        if self._hands == 1:
-            self._answers.put(Answer(name, call()))
+        if self._size == 1:
+            self._answers.put(CallResult(name, call()))
         else:
-            _begin(name, call, self._answers)
+            _start_thread(name, call, self._answers)
 
-    def next(self) -> Answer:
-        """Wait for the next answer."""
+    def next(self) -> CallResult:
+        """Wait for the next result."""
         answer = self._answers.get()
         self._busy.discard(answer.name)
         return answer
 
 
-def within(seconds: float, call: Callable[[], Any]) -> Answer | None:
-    """What a call gave within so many seconds; `None` if it has not ended, and goes on without being heard."""
-    answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-    _begin("", call, answers)
+def call_with_timeout(seconds: float, call: Callable[[], Any]) -> CallResult | None:
+    """Run a call in a thread; returns `None` after a timeout, and the call keeps running unobserved."""
+    answers: queue.SimpleQueue[CallResult] = queue.SimpleQueue()
+    _start_thread("", call, answers)
     try:
         return answers.get(timeout=seconds)
     except queue.Empty:
         return None
 
 
-def _begin(name: str, call: Callable[[], Any], answers: queue.SimpleQueue[Answer]) -> None:
-    """Make a call in a thread that nobody has to wait for at the end."""
+def _start_thread(name: str, call: Callable[[], Any], answers: queue.SimpleQueue[CallResult]) -> None:
+    """Run a call in a daemon thread, which does not delay the exit of the program."""
 
     def work() -> None:
         try:
-            answers.put(Answer(name, call()))
+            answers.put(CallResult(name, call()))
         except BaseException as error:  # noqa: BLE001 - it is raised where the answer is taken
-            answers.put(Answer(name, error=error))
+            answers.put(CallResult(name, error=error))
 
     threading.Thread(target=work, name=f"engram step {name}".strip(), daemon=True).start()

@@ -1,1 +1,5 @@
-"""Take and restore snapshots of folders."""
+"""Snapshots of folders: take, compare, restore and prune them.
+
+`snapshots` is the interface, `objects` stores file contents by hash, `dir_handles` accesses folders safely, `chunks`
+splits large files.
+"""

@@ -1,6 +1,6 @@
-"""What files hold, each under the hash of it: the same content is stored once, and damage is found by reading it.
+"""Content-addressed storage of file contents: equal contents are stored once, and damage is detected on reading.
 
-An object is a byte that says how it is stored, then the bytes, the compressed bytes, or the hashes of its chunks.
+An object is a byte for the encoding, followed by the bytes, the compressed bytes, or the hashes of its chunks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engram.agents.workspaces.chunks import LARGEST, chunks
+from engram.agents.workspaces.chunks import MAX_CHUNK, split_chunks
 from engram.errors import NotFound, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from engram.system import fsync
 
@@ -28,14 +28,14 @@ else:
     import fcntl
 
 SUFFIX = ".objects"
-"""What the folder of the objects is called beside its database."""
-WHOLE = 1 << 20
-"""Files up to this size are one object; larger ones are cut into chunks."""
+"""Suffix of the objects' folder, which is beside the database."""
+MAX_WHOLE = 1 << 20
+"""Files up to this size are one object; larger ones are split into chunks."""
 _RAW, _PACKED, _CHUNKED = b"\x00", b"\x01", b"\x02"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _DIGEST = 32
 _SAMPLE = 4096
-_PAYS = 0.9
+_MAX_COMPRESSED = 0.9
 _BATCH = 512
 _BATCH_BYTES = 64 << 20
 _FLUSHERS = 8
@@ -43,17 +43,17 @@ _STALE_NS = 24 * 3600 * 10**9
 
 
 def sha256(data: bytes) -> str:
-    """The hash that content is found by."""
+    """Return the hash of some content."""
     return hashlib.sha256(data).hexdigest()
 
 
 def is_hash(text: str) -> bool:
-    """Whether this can be the hash of an object, and so is no path."""
+    """Return true if a text can be the hash of an object, and thus is no path."""
     return _HASH.fullmatch(text) is not None
 
 
 class Objects:
-    """A folder of objects. What is kept is there for good after `settle`, and a crash leaves no half of an object."""
+    """A folder of objects. Contents are durable after `fsync`, and a crash leaves no partial objects."""
 
     def __init__(self, folder: Path, *, durable: bool = True) -> None:
         self.folder = folder
@@ -65,18 +65,18 @@ class Objects:
         self._pending = dict[Path, Path]()
         self._pending_bytes = 0
 
-    def keep(self, data: bytes) -> str:
-        """Keep at most `WHOLE` bytes; the hash they are found by."""
+    def put(self, data: bytes) -> str:
+        """Store at most `MAX_WHOLE` bytes and return their hash."""
         hash = sha256(data)
-        self._write(hash, lambda: packed(data))
+        self._write(hash, lambda: encode(data))
         return hash
 
-    def keep_stream(self, pieces: Iterable[bytes]) -> str:
-        """Keep any number of bytes, in chunks; the hash of them all."""
+    def put_stream(self, pieces: Iterable[bytes]) -> str:
+        """Store any number of bytes in chunks and return the hash of them all."""
         whole, parts = hashlib.sha256(), list[bytes]()
-        for chunk in chunks(pieces):
+        for chunk in split_chunks(pieces):
             whole.update(chunk)
-            parts.append(bytes.fromhex(self.keep(chunk)))
+            parts.append(bytes.fromhex(self.put(chunk)))
         hash = whole.hexdigest()
         if len(parts) == 1 and parts[0] == whole.digest():
             return hash
@@ -84,13 +84,13 @@ class Objects:
         return hash
 
     def has(self, hash: str) -> bool:
-        """Whether there is such an object, damaged or not."""
+        """Return true if an object exists, damaged or not."""
         path = self._path(hash)
         with self._lock:
             return path in self._pending or path.exists()
 
     def read(self, hash: str) -> Iterator[bytes]:
-        """What was kept, in pieces. Raises `NotFound`, and `StoreCorrupt` at the end if it is something else."""
+        """Yield the content in pieces. Raises `NotFound`, and `StoreCorrupt` at the end if the hash differs."""
         whole = hashlib.sha256()
         how, data = self._load(hash)
         if how == _CHUNKED:
@@ -101,18 +101,18 @@ class Objects:
                 whole.update(piece)
                 yield piece
         else:
-            piece = _unpacked(hash, how, data)
+            piece = _decode(hash, how, data)
             whole.update(piece)
             yield piece
         if whole.hexdigest() != hash:
             raise _damaged(hash)
 
     def size_of(self, hash: str) -> int:
-        """How many bytes the object holds, read and compared with its hash. Raises as `read` does."""
+        """Return the size of the content, verifying its hash. Raises as `read` does."""
         return sum(len(piece) for piece in self.read(hash))
 
-    def set_aside(self, hash: str) -> list[Path]:
-        """Move whatever of an object is damaged out of the way, so that it can be kept anew."""
+    def move_damaged(self, hash: str) -> list[Path]:
+        """Move the damaged files of an object away, so that it can be stored again."""
         parts = [hash]
         try:
             how, data = self._load(hash)
@@ -126,13 +126,13 @@ class Objects:
         for part in parts:
             path = self._path(part) if is_hash(part) else None
             if path is not None and path.exists() and not self._sound(part):
-                with _translated(self.folder):
+                with _translate_errors(self.folder):
                     path.replace(path.with_name(path.name + ".damaged"))
                 moved.append(path)
         return moved
 
-    def parts(self, hash: str) -> tuple[str, ...]:
-        """The chunks that an object is made of; none if it is whole, or is not there. Raises `StoreError`."""
+    def chunk_hashes(self, hash: str) -> tuple[str, ...]:
+        """Return the chunks of an object; empty if it is whole or missing. Raises `StoreError`."""
         try:
             with self._path(hash).open("rb") as file:
                 data = file.read() if file.read(1) == _CHUNKED else b""
@@ -145,8 +145,8 @@ class Objects:
         return tuple(data[at : at + _DIGEST].hex() for at in range(0, len(data), _DIGEST))
 
     def all(self) -> dict[str, int]:
-        """The hashes of all objects that are there, and how many bytes each takes."""
-        with _translated(self.folder):
+        """Return the hash and stored size of all objects."""
+        with _translate_errors(self.folder):
             return {
                 hash: path.stat().st_size
                 for path in self.folder.glob("??/*")
@@ -154,49 +154,49 @@ class Objects:
             }
 
     def remove(self, hashes: Iterable[str]) -> None:
-        """Remove objects for good; only while `alone`, and only what nothing needs any more."""
-        with _translated(self.folder):
+        """Delete objects; only within `exclusive`, and only unused ones."""
+        with _translate_errors(self.folder):
             for hash in hashes:
                 self._path(hash).unlink(missing_ok=True)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Nothing is removed meanwhile, by any process; where nothing can be written, nothing can be removed."""
-        with self._locked(alone=False):
+        """Prevent all processes from deleting objects; a read-only folder needs no lock."""
+        with self._locked(exclusive=False):
             yield
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Nobody uses the objects meanwhile, in any process; waits until that is so."""
-        with _translated(self.folder):
+    def exclusive(self) -> Iterator[None]:
+        """Wait until no process uses the objects, and keep others out."""
+        with _translate_errors(self.folder):
             self._temporary.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._locked(alone=True):
+        with self._locked(exclusive=True):
             yield
 
     @contextmanager
-    def _locked(self, *, alone: bool) -> Iterator[None]:
-        """The lock goes with the process that has it, however that ends."""
+    def _locked(self, *, exclusive: bool) -> Iterator[None]:
+        """Hold the lock, which ends with the process at the latest."""
         try:
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            if alone or error.errno not in {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS}:
+            if exclusive or error.errno not in {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS}:
                 raise StoreError(f"{self.folder} cannot be locked: {error.strerror}; name another folder") from error
             yield
             return
         try:
-            _lock(handle, alone=alone)
+            _lock(handle, exclusive=exclusive)
             yield
         finally:
             os.close(handle)
 
     def fsync(self) -> None:
-        """Put everything kept so far on the disk, under its name."""
+        """Write everything stored so far to the disk under its final name."""
         with self._lock:
-            self._settle()
+            self._commit()
 
     def clock(self) -> int:
-        """What time it is for the file system, in nanoseconds; left-overs of crashes a day ago are removed."""
-        with _translated(self.folder):
+        """Return the time of the file system in nanoseconds, and remove temporary files older than a day."""
+        with _translate_errors(self.folder):
             self._temporary.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.TemporaryFile(dir=self._temporary) as file:
                 file.write(b"\x00")
@@ -208,23 +208,23 @@ class Objects:
                         old.unlink()
         return now
 
-    def note(self, name: str) -> bytes:
-        """What was noted under a name; nothing if there is none."""
+    def read_note(self, name: str) -> bytes:
+        """Return a note by its name; empty if there is none."""
         try:
             return (self.folder / name).read_bytes()
         except FileNotFoundError:
             return b""
 
-    def notes(self, pattern: str) -> list[str]:
-        """The names under which something is noted."""
+    def note_names(self, pattern: str) -> list[str]:
+        """Return the names of the notes that match a pattern."""
         return sorted(path.name for path in self.folder.glob(pattern))
 
-    def take_note(self, name: str, data: bytes, *, lasting: bool = False) -> None:
-        """Note something that can be done without, instead of what was noted under this name.
+    def write_note(self, name: str, data: bytes, *, lasting: bool = False) -> None:
+        """Store a note, which is not essential, replacing one of the same name.
 
-        With `lasting`, the old note does not come back after a power loss.
+        With `lasting`, the old note does not reappear after a power loss.
         """
-        with _translated(self.folder):
+        with _translate_errors(self.folder):
             temporary = self._temporary_with(data)
             if lasting and self.durable:
                 fsync(temporary)
@@ -232,15 +232,15 @@ class Objects:
             if lasting and self.durable:
                 fsync(self.folder)
 
-    def drop_note(self, name: str) -> None:
-        """Remove what was noted under a name, if anything was."""
-        with _translated(self.folder):
+    def delete_note(self, name: str) -> None:
+        """Delete a note, if it exists."""
+        with _translate_errors(self.folder):
             (self.folder / name).unlink(missing_ok=True)
 
     def _sound(self, hash: str) -> bool:
         try:
             how, data = self._load(hash)
-            return how == _CHUNKED or sha256(_unpacked(hash, how, data)) == hash
+            return how == _CHUNKED or sha256(_decode(hash, how, data)) == hash
         except (StoreError, NotFound):
             return False
 
@@ -250,12 +250,12 @@ class Objects:
         return self.folder / hash[:2] / hash[2:]
 
     def _write(self, hash: str, content: Callable[[], bytes]) -> None:
-        """Write an object that is not there yet under a temporary name; `settle` gives it its own."""
+        """Write a new object under a temporary name; `_commit` renames it."""
         path = self._path(hash)
         if self.has(hash):
             return
         data = content()
-        with _translated(self.folder):
+        with _translate_errors(self.folder):
             temporary = self._temporary_with(data)
         with self._lock:
             if path in self._pending:
@@ -265,7 +265,7 @@ class Objects:
             self._pending_bytes += len(data)
             self.stored += len(data)
             if len(self._pending) >= _BATCH or self._pending_bytes >= _BATCH_BYTES:
-                self._settle()
+                self._commit()
 
     def _temporary_with(self, data: bytes) -> Path:
         try:
@@ -277,10 +277,10 @@ class Objects:
             file.write(data)
         return Path(name)
 
-    def _settle(self) -> None:
-        """All are written before the first is flushed: the file system then flushes many at once."""
+    def _commit(self) -> None:
+        """Write all files before flushing the first: the file system then flushes many at once."""
         folders = {path.parent for path in self._pending}
-        with _translated(self.folder), ThreadPoolExecutor(_FLUSHERS) as flushers:
+        with _translate_errors(self.folder), ThreadPoolExecutor(_FLUSHERS) as flushers:
             if self.durable:
                 list(flushers.map(fsync, self._pending.values()))
             for folder in folders:
@@ -293,7 +293,7 @@ class Objects:
         self._pending_bytes = 0
 
     def _load(self, hash: str) -> tuple[bytes, bytes]:
-        """How an object is stored, and the rest of it. Raises `NotFound`."""
+        """Return the encoding of an object and its data. Raises `NotFound`."""
         path = self._path(hash)
         with self._lock:
             temporary = self._pending.get(path, path)
@@ -309,28 +309,28 @@ class Objects:
 
     def _chunk(self, hash: str) -> bytes:
         how, data = self._load(hash)
-        return _unpacked(hash, how, data)
+        return _decode(hash, how, data)
 
 
-def packed(data: bytes) -> bytes:
-    """An object as it is stored: compressed if that pays, which a sample tells."""
+def encode(data: bytes) -> bytes:
+    """Encode an object, compressed if a sample shows that it pays."""
     sample = data[:_SAMPLE]
-    if len(zlib.compress(sample, 1)) < _PAYS * len(sample):
+    if len(zlib.compress(sample, 1)) < _MAX_COMPRESSED * len(sample):
         small = zlib.compress(data, 1)
-        if len(small) < _PAYS * len(data):
+        if len(small) < _MAX_COMPRESSED * len(data):
             return _PACKED + small
     return _RAW + data
 
 
-def _unpacked(hash: str, how: bytes, data: bytes) -> bytes:
-    """What one object holds, never more than an object may hold. Raises `StoreCorrupt`."""
+def _decode(hash: str, how: bytes, data: bytes) -> bytes:
+    """Decode an object, with a limit on its size. Raises `StoreCorrupt`."""
     if how == _RAW:
         return data
     if how != _PACKED:
         raise _damaged(hash)
     unpacking = zlib.decompressobj()
     try:
-        whole = unpacking.decompress(data, max(WHOLE, LARGEST))
+        whole = unpacking.decompress(data, max(MAX_WHOLE, MAX_CHUNK))
     except zlib.error:
         raise _damaged(hash) from None
     if not unpacking.eof:
@@ -345,8 +345,8 @@ def _damaged(hash: str) -> StoreCorrupt:
     )
 
 
-def _lock(handle: int, *, alone: bool) -> None:
-    """Wait for a lock that ends when the file is closed; on Windows, only one can have it at a time."""
+def _lock(handle: int, *, exclusive: bool) -> None:
+    """Wait for a lock that ends when the file is closed; on Windows, all locks are exclusive."""
     if sys.platform == "win32":
         while True:
             try:
@@ -356,12 +356,12 @@ def _lock(handle: int, *, alone: bool) -> None:
                     raise
             else:
                 return
-    fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    fcntl.flock(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
 
 
 @contextmanager
-def _translated(folder: Path) -> Iterator[None]:
-    """What the system says about writing, as an error of ours."""
+def _translate_errors(folder: Path) -> Iterator[None]:
+    """Raise our own errors for errors in writing."""
     try:
         yield
     except OSError as error:

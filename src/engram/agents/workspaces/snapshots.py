@@ -1,6 +1,6 @@
-"""Snapshots of folders: what files hold is found by its hash, so that what did not change costs nothing.
+"""Snapshots of folders, with file contents stored by hash, so that unchanged files cost nothing.
 
-folder → look → read what is new → objects → trees → snapshot
+folder → scan → read new files → objects → trees → snapshot
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from typing import NamedTuple, ParamSpec, TypeVar, get_args
 
 from pydantic import JsonValue
 
-from engram.agents.event_erasure import erase
-from engram.agents.workspaces.dir_handles import DEEPEST, Place, leaves, same_but_for_case, unsafe, unsafe_name
-from engram.agents.workspaces.objects import SUFFIX, WHOLE, Objects, is_hash, sha256
+from engram.agents.event_erasure import delete_events
+from engram.agents.workspaces.dir_handles import (
+    MAX_DEPTH,
+    FolderHandle,
+    case_conflicts,
+    link_problem,
+    name_problem,
+    path_problem,
+)
+from engram.agents.workspaces.objects import MAX_WHOLE, SUFFIX, Objects, is_hash, sha256
 from engram.clock import Sources
-from engram.errors import Conflict, EngramError, InvalidInput, NotFound, StoreCorrupt, StoreError
+from engram.errors import Conflict, EngramError, Hint, InvalidInput, NotFound, StoreCorrupt, StoreError
 from engram.memories import holds
 from engram.model.workspace import (
     Change,
@@ -45,22 +52,22 @@ from engram.system import batched
 
 WORKSPACES = "workspaces"
 LATEST = "latest"
-MOST_FILES = 5_000_000
-MOST_SKIPPED = 1000
+MAX_FILES = 5_000_000
+MAX_SKIPPED = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _OWN = re.compile(r"\.engram-[0-9]+-[0-9]+\.part")
 _MOST = 1_000_000
 _PAGE = 500
 _PIECE = 1 << 20
 _SCANNED, _OVERLAP = 8192, 1024
-"""Secrets are looked for in short pieces: each rule then reads only the pieces that could hold what it is about."""
+"""Size of the pieces in which secrets are searched, so that each rule reads only the pieces that may match."""
 _LOOKS_BINARY = 8000
 _RACY_NS = 2 * 10**9
-"""A file that changed so short a time before it was read may have changed since without showing it."""
+"""A file changed this short a time before it was read may have changed again without a new timestamp."""
 _READERS = 4
 _FEED = 2000
 _IDENTITY = "workspaces:database"
-"""The setting by which a folder of objects knows the databases that it serves."""
+"""Setting that identifies a database to its folders of objects."""
 
 
 P = ParamSpec("P")
@@ -69,8 +76,8 @@ _Hashes = list[str]
 _Versions = list[Mapping[str, WorkspaceFile]]
 
 
-class Seen(NamedTuple):
-    """What a file looked like when it was read, and what it held."""
+class FileRecord(NamedTuple):
+    """Status of a file when it was read, and the hash of its content."""
 
     size: int
     modified: int
@@ -78,21 +85,21 @@ class Seen(NamedTuple):
     changed: int
     hash: str
     reason: str
-    """Why it is not kept; empty if it is."""
+    """Reason for not storing it; empty if it is stored."""
 
 
 @dataclass
-class Looked:
+class FolderScan:
     """Everything found in a folder."""
 
     files: dict[str, WorkspaceFile] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, FileRecord] = field(default_factory=dict)
     read: int = 0
 
 
 class Workspaces:
-    """The workspaces of one agent. Files go to the objects, all else is events, which move with the database."""
+    """The workspaces of one agent. File contents are stored as objects, everything else as events in the database."""
 
     def __init__(self, store: Store, scope: Scope, redactor: Redactor, sources: Sources, objects: Objects) -> None:
         require(store, KeepsEvents, "a workspace")
@@ -103,10 +110,10 @@ class Workspaces:
     def create(
         self, name: str, folder: str | Path, *, ignore: Sequence[str] = (), secrets: Secrets = "withhold"
     ) -> Workspace:
-        """Track a folder under a name; again with the same is harmless. Raises `Conflict` if the name is taken.
+        """Track a folder under a name; repeating the call is harmless. Raises `Conflict` if the name is taken.
 
-        `ignore` has names or paths to leave out, such as `node_modules` or `build/*.o`. Text files that hold a secret
-        are left out and named, unless `secrets` is `"keep"`.
+        `ignore` has names or paths to leave out, such as `node_modules` or `build/*.o`. Text files with a secret are
+        left out and reported, unless `secrets` is `"keep"`.
         """
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise InvalidInput("a workspace's name has up to 100 letters, digits, dots, dashes and underscores")
@@ -118,7 +125,7 @@ class Workspaces:
         patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         for text in (name, str(whole), *patterns):
             if self._redactor.clean([text])[0].secrets or unstorable(text):
-                raise InvalidInput("the name, the folder or a pattern holds a secret or cannot be kept; rename it")
+                raise InvalidInput("the name, the folder or a pattern contains a secret or cannot be stored; rename it")
         made = Workspace(name=name, folder=str(whole), ignore=patterns, secrets=secrets, created_at=self._sources.now())
         body = made.model_dump(mode="json", exclude={"created_at"})
         id = f"workspace:{name}"
@@ -131,47 +138,47 @@ class Workspaces:
         return made
 
     def workspace(self, name: str) -> Workspace:
-        """The workspace of this name. Raises `NotFound`."""
+        """Return the workspace of this name. Raises `NotFound`."""
         id = f"workspace:{name}"
         found = [e for e in self._store.events_of(self._scope, [id]) if e.id == id] if _NAME.fullmatch(name) else []
         if not found:
-            raise NotFound(f"there is no workspace {name!r}; `engram workspace list` shows what there is")
+            raise NotFound(f"there is no workspace {name!r}", hint=Hint("workspace list", "shows all workspaces"))
         return _workspace(found[0])
 
     def list(self) -> Sequence[Workspace]:
-        """All workspaces, the oldest first."""
+        """Return all workspaces, oldest first."""
         found = self._store.events_by_topic(self._scope, WORKSPACES, _MOST)
         return [_workspace(event) for event in found if event.kind == "workspace"]
 
     def snapshots(self, name: str) -> Sequence[Snapshot]:
-        """The snapshots of a workspace, the oldest first."""
+        """Return the snapshots of a workspace, oldest first."""
         found = self._store.events_by_topic(self._scope, f"workspace:{self.workspace(name).name}", _MOST)
         return [_snapshot(event) for event in found if event.kind == "snapshot"]
 
     def find(self, name: str, snapshot: str = LATEST) -> Snapshot:
-        """The snapshot whose id begins like this, or the latest. Raises `NotFound`, or `InvalidInput` if several do."""
+        """Return the snapshot whose id starts like this, or the latest. Raises `NotFound` and `InvalidInput`."""
         there = self.snapshots(name)
         found = there[-1:] if snapshot == LATEST else [one for one in there if snapshot and one.id.startswith(snapshot)]
         if not found:
             which = "no snapshot" if snapshot == LATEST else f"no snapshot {snapshot!r}"
-            raise NotFound(f"there is {which} of {name}; `engram workspace list {name}` shows what there is")
+            raise NotFound(f"there is {which} of {name}", hint=Hint(f"workspace list {name}", "shows its snapshots"))
         if len(found) > 1:
             raise InvalidInput(f"{len(found)} snapshots begin with {snapshot!r}; give more of the id")
         return found[0]
 
     def snapshot(self, name: str, *, label: str = "") -> Snapshot:
-        """Keep all files as they are now; if none has changed, the latest snapshot again, with `fresh` false."""
+        """Take a snapshot; if nothing has changed, return the latest one with `fresh` false."""
         workspace = self.workspace(name)
         clock = self._objects.clock()
         with self._objects.in_use():
-            self._use()
-            return self._taken(workspace, clock, label)
+            self._register_database()
+            return self._take(workspace, clock, label)
 
-    def _taken(self, workspace: Workspace, clock: int, label: str) -> Snapshot:
+    def _take(self, workspace: Workspace, clock: int, label: str) -> Snapshot:
         name, stored = workspace.name, self._objects.stored
-        looked = self._look(workspace, clock, keep=True)
+        looked = self._scan(workspace, clock, keep=True)
         self._objects.fsync()
-        root, trees = _trees(looked.files.values())
+        root, trees = _make_trees(looked.files.values())
         latest = next(iter(self.snapshots(name)[-1:]), None)
         if latest is not None and latest.tree == root:
             taken = latest.model_copy(update={"fresh": False})
@@ -186,10 +193,10 @@ class Workspaces:
                 at=self._sources.now(),
                 files=sum(file.kind != "folder" for file in looked.files.values()),
                 size=sum(file.size for file in looked.files.values()),
-                skipped=tuple(looked.skipped[:MOST_SKIPPED]),
+                skipped=tuple(looked.skipped[:MAX_SKIPPED]),
             )
             self._append(taken, trees)
-        self._note(workspace, clock, looked)
+        self._write_note(workspace, clock, looked)
         return taken.model_copy(
             update={
                 "skipped": tuple(looked.skipped),
@@ -199,10 +206,10 @@ class Workspaces:
         )
 
     def files(self, snapshot: Snapshot) -> Mapping[str, WorkspaceFile]:
-        """The files of a snapshot by their paths, which a stranger may have written. Raises `StoreCorrupt`."""
+        """Return the files of a snapshot by path, validated. Raises `StoreCorrupt`."""
         files = dict[str, WorkspaceFile]()
         level = [("", snapshot.tree)]
-        for _ in range(DEEPEST + 1):
+        for _ in range(MAX_DEPTH + 1):
             entries = self._entries({tree for _, tree in level})
             below = list[tuple[str, str]]()
             for prefix, tree in level:
@@ -214,27 +221,27 @@ class Workspaces:
                         below.append((path + "/", file.hash))
                     else:
                         files[path] = file.model_copy(update={"path": path})
-                if len(files) + len(below) > MOST_FILES:
-                    raise StoreCorrupt(f"the snapshot {snapshot.id[:12]} claims more than {MOST_FILES:,} files")
+                if len(files) + len(below) > MAX_FILES:
+                    raise StoreCorrupt(f"the snapshot {snapshot.id[:12]} claims more than {MAX_FILES:,} files")
             if not below:
                 return files
             level = below
-        raise StoreCorrupt(f"the snapshot {snapshot.id[:12]} claims more than {DEEPEST} folders in each other")
+        raise StoreCorrupt(f"the snapshot {snapshot.id[:12]} claims more than {MAX_DEPTH} folders in each other")
 
     def diff(self, name: str, before: str = LATEST, after: str | None = None) -> WorkspaceDiff:
-        """What changed from a snapshot to another one, or to the folder as it is now.
+        """Compare two snapshots, or a snapshot with the current folder.
 
-        What is left out of the folder now is in `skipped`, and no change.
+        Files that are currently left out are in `skipped` and are not changes.
         """
         first = self.find(name, before)
         if after is not None:
             second = self.find(name, after)
-            changes = changed(self.files(first), self.files(second))
+            changes = compare_files(self.files(first), self.files(second))
             return WorkspaceDiff(workspace=name, before=first.id, after=second.id, changes=changes)
-        looked = self._look(self.workspace(name), self._objects.clock(), keep=False)
+        looked = self._scan(self.workspace(name), self._objects.clock(), keep=False)
         unknown = {one.path for one in looked.skipped}
-        before_ = {path: file for path, file in self.files(first).items() if not _in_or_below(path, unknown)}
-        changes = changed(before_, looked.files)
+        before_ = {path: file for path, file in self.files(first).items() if not _is_within(path, unknown)}
+        changes = compare_files(before_, looked.files)
         return WorkspaceDiff(workspace=name, before=first.id, after="", changes=changes, skipped=tuple(looked.skipped))
 
     def restore(
@@ -246,27 +253,27 @@ class Workspaces:
         into: str | Path | None = None,
         force: bool = False,
     ) -> RestoreReport:
-        """Write files as they were, all or those at or below `paths`, in their folder or another one.
+        """Restore files, all or those at or below `paths`, to their folder or another one.
 
-        A file with changes that no snapshot of the workspace holds is kept, unless `force`. Nothing is removed, and
-        nothing is written outside the folder. Raises `InvalidInput` before anything is written if two paths differ
-        only in case and the file system does not tell them apart.
+        A file with changes that are in no snapshot of the workspace is kept, unless `force`. Nothing is deleted, and
+        nothing is written outside the folder. Raises `InvalidInput` before writing anything if two paths differ only in
+        case and the file system ignores case.
         """
         with self._objects.in_use():
-            return self._restored(name, snapshot, (paths,) if isinstance(paths, str) else paths, into, force)
+            return self._restore_files(name, snapshot, (paths,) if isinstance(paths, str) else paths, into, force)
 
-    def _restored(
+    def _restore_files(
         self, name: str, snapshot: str, paths: Sequence[str], into: str | Path | None, force: bool
     ) -> RestoreReport:
         workspace, wanted = self.workspace(name), self.find(name, snapshot)
-        files = _chosen(self.files(wanted), paths)
+        files = _select(self.files(wanted), paths)
         target = Path(workspace.folder if into is None else into).expanduser().resolve()
-        result = _Restoring(self._objects, self._held(name), force)
+        result = _Restorer(self._objects, self._in_snapshots(name), force)
         try:
             target.mkdir(parents=True, exist_ok=True)
-            with Place.at(target) as place:
-                safe = {path for path in files if unsafe(path) is None}
-                same = same_but_for_case(safe)
+            with FolderHandle.open_folder(target) as place:
+                safe = {path for path in files if path_problem(path) is None}
+                same = case_conflicts(safe)
                 if same and place.ignores_case():
                     raise InvalidInput(
                         f"{' and '.join(same[0])} would be one file here; restore one of them by its path"
@@ -284,25 +291,25 @@ class Workspaces:
             refused=tuple(result.refused),
         )
 
-    def _held(self, name: str) -> Callable[[str, WorkspaceFile], bool]:
-        """Whether a snapshot of a workspace has a path as it is; they are looked through as far as is needed."""
+    def _in_snapshots(self, name: str) -> Callable[[str, WorkspaceFile], bool]:
+        """Make a function that finds a path in any snapshot, reading them as far as needed."""
         older, read = iter(reversed(self.snapshots(name))), _Versions()
 
         def held(path: str, there: WorkspaceFile) -> bool:
-            if any(_same(files.get(path), there) for files in read):
+            if any(_same_content(files.get(path), there) for files in read):
                 return True
             for snapshot in older:
                 read.append(self.files(snapshot))
-                if _same(read[-1].get(path), there):
+                if _same_content(read[-1].get(path), there):
                     return True
             return False
 
         return held
 
     def verify(self, name: str | None = None, *, repair: bool = False) -> VerifyReport:
-        """Read every object of the snapshots, of one workspace or of all, and compare it with its hash.
+        """Read every object of the snapshots, of one workspace or of all, and verify its hash.
 
-        With `repair`, what is damaged is set aside, so that the next snapshot of the same content stores it anew.
+        With `repair`, damaged files are moved away, so that the next snapshot of the same content stores it again.
         """
         names = [one.name for one in self.list()] if name is None else [self.workspace(name).name]
         users, problems, size = dict[str, str](), list[Skipped](), 0
@@ -320,58 +327,57 @@ class Workspaces:
             except EngramError as error:
                 problems.append(Skipped(path=path, reason=str(error)))
                 if repair and is_hash(hash):
-                    self._objects.set_aside(hash)
+                    self._objects.move_damaged(hash)
         for each in names if repair and problems else ():
-            self._objects.take_note(_note_name(self._scope, each), b"")
+            self._objects.write_note(_note_name(self._scope, each), b"")
         return VerifyReport(objects=len(users), size=size, problems=tuple(problems))
 
     def prune(self, name: str | None = None, *, keep: int | None = None, dry_run: bool = False) -> PruneReport:
-        """Forget all but the newest `keep` snapshots, of a workspace or of all, and delete what nothing needs then.
+        """Delete all but the newest `keep` snapshots, of a workspace or of all, and then unused objects.
 
-        Without `keep`, no snapshot is forgotten. What a snapshot of any agent needs stays. A snapshot that is taken
-        meanwhile is waited for, or waits; a crash leaves something to delete next time, never a snapshot without its
-        files. Raises `Conflict` if the folder of the objects serves another database, too, and `NotAllowed` if a
-        snapshot that would go is of an agent of which everything is held.
+        Without `keep`, no snapshot is deleted. Objects that a snapshot of any agent uses are kept. Waits for a
+        concurrent snapshot and vice versa; after a crash, at most unused data is left. Raises `Conflict` if the folder
+        of objects is used by another database, and `NotAllowed` if an affected agent is under a legal hold.
         """
         return prune([self], name, keep=keep, dry_run=dry_run)
 
     def forget(self, name: str, *, dry_run: bool = False) -> PruneReport:
-        """Forget a workspace with all its snapshots and what only they needed; the folder itself is left alone.
+        """Delete a workspace with its snapshots and the objects only they used; the folder itself is not touched.
 
-        Raises `NotFound`, `NotAllowed` if all of the agent is held, and `Conflict` as `prune` does.
+        Raises `NotFound`, `NotAllowed` if the agent is under a legal hold, and `Conflict` as `prune` does.
         """
-        with self._objects.alone():
+        with self._objects.exclusive():
             known = self.workspace(name).name
             holds.refuse_if_agent_held(self._store, self._scope, f"workspace {known!a} of {self._scope.agent!a}")
-            swept = self._swept({self._scope.agent: self.snapshots(known)}, dry_run=dry_run)
+            swept = self._delete_snapshots({self._scope.agent: self.snapshots(known)}, dry_run=dry_run)
             if not dry_run:
-                erase(self._store, self._scope, [f"workspace:{known}"])
-                self._objects.drop_note(_note_name(self._scope, known))
+                delete_events(self._store, self._scope, [f"workspace:{known}"])
+                self._objects.delete_note(_note_name(self._scope, known))
             return swept
 
-    def _old(self, name: str | None, keep: int | None) -> Sequence[Snapshot]:
-        """The snapshots that are more than are to be kept, of a workspace or of all."""
+    def _excess_snapshots(self, name: str | None, keep: int | None) -> Sequence[Snapshot]:
+        """Return the snapshots beyond the number to keep, of a workspace or of all."""
         names = [one.name for one in self.list()] if name is None else [self.workspace(name).name]
         return [] if keep is None else [one for each in names for one in self.snapshots(each)[:-keep]]
 
-    def _swept(self, old: Mapping[str, Sequence[Snapshot]], *, dry_run: bool) -> PruneReport:
-        """Forget snapshots of agents, then what they alone needed: whatever is interrupted can be done again."""
-        self._refuse_others()
+    def _delete_snapshots(self, old: Mapping[str, Sequence[Snapshot]], *, dry_run: bool) -> PruneReport:
+        """Delete snapshots of agents, then the objects only they used; it can be repeated after an interruption."""
+        self._check_sole_user()
         for agent in [agent for agent, snapshots in old.items() if snapshots]:
             holds.refuse_if_agent_held(self._store, Scope(agent), f"a snapshot of {agent!a}")
         needed, lost = set[str](), dict[str, Sequence[str]]()
-        for own in self._everybody():
+        for own in self._all_agents():
             agent = own._scope.agent
-            trees, hashes = own._needed({snapshot.id for snapshot in old.get(agent, ())})
+            trees, hashes = own._needed_hashes({snapshot.id for snapshot in old.get(agent, ())})
             needed |= hashes
-            lost |= {agent: own._unneeded(trees)} if agent in old else {}
-        needed |= {part for hash in needed for part in self._objects.parts(hash)}
+            lost |= {agent: own._unneeded_trees(trees)} if agent in old else {}
+        needed |= {part for hash in needed for part in self._objects.chunk_hashes(hash)}
         objects = {hash: size for hash, size in self._objects.all().items() if hash not in needed}
         if not dry_run:
             for agent, snapshots in old.items():
-                erase(self._store, Scope(agent), [f"snapshot:{snapshot.id}" for snapshot in snapshots])
-                erase(self._store, Scope(agent), [f"tree:{hash}" for hash in lost.get(agent, ())])
-            self._unsee(objects)
+                delete_events(self._store, Scope(agent), [f"snapshot:{snapshot.id}" for snapshot in snapshots])
+                delete_events(self._store, Scope(agent), [f"tree:{hash}" for hash in lost.get(agent, ())])
+            self._invalidate_notes(objects)
             self._objects.remove(objects)
         return PruneReport(
             snapshots=tuple(snapshot for snapshots in old.values() for snapshot in snapshots),
@@ -381,8 +387,8 @@ class Workspaces:
             dry_run=dry_run,
         )
 
-    def _needed(self, gone: set[str]) -> tuple[set[str], set[str]]:
-        """The trees and the contents of all snapshots but some. Raises `StoreCorrupt` if that cannot be told."""
+    def _needed_hashes(self, gone: set[str]) -> tuple[set[str], set[str]]:
+        """Return the trees and contents used by the other snapshots. Raises `StoreCorrupt` if that is unknown."""
         kept = [one for each in self.list() for one in self.snapshots(each.name) if one.id not in gone]
         trees, hashes, level = set[str](), set[str](), {snapshot.tree for snapshot in kept}
         while level:
@@ -392,8 +398,8 @@ class Workspaces:
             level = {file.hash for file in files if file.kind == "folder"} - trees
         return trees, hashes
 
-    def _unneeded(self, trees: set[str]) -> Sequence[str]:
-        """The trees that are none of these."""
+    def _unneeded_trees(self, trees: set[str]) -> Sequence[str]:
+        """Return the trees that are not among these."""
         found, after = _Hashes(), 0
         while page := self._store.events_after(self._scope, after, _FEED):
             hashes = (event.id.removeprefix("tree:") for event in page if event.kind == "tree")
@@ -401,43 +407,43 @@ class Workspaces:
             after = page[-1].seq
         return found
 
-    def _everybody(self) -> Iterator[Workspaces]:
-        """The workspaces of all agents, whose files are in the same folder."""
+    def _all_agents(self) -> Iterator[Workspaces]:
+        """Yield the workspaces of all agents, which share the folder of objects."""
         require(self._store, ListsAgents, "finding the files that no workspace uses")
         for agent in self._store.agents():
             yield Workspaces(self._store, Scope(agent), self._redactor, self._sources, self._objects)
 
-    def _unsee(self, hashes: Mapping[str, int]) -> None:
-        """Have the files read again whose contents go, before they go."""
-        for name in self._objects.notes("seen-*.json"):
+    def _invalidate_notes(self, hashes: Mapping[str, int]) -> None:
+        """Remove files from the notes whose contents are about to be deleted, so that they are read again."""
+        for name in self._objects.note_names("seen-*.json"):
             try:
-                note = json.loads(self._objects.note(name) or b"{}")
-                left = {path: row for path, row in note.get("files", {}).items() if Seen(*row).hash not in hashes}
+                note = json.loads(self._objects.read_note(name) or b"{}")
+                left = {path: row for path, row in note.get("files", {}).items() if FileRecord(*row).hash not in hashes}
                 data = json.dumps({**note, "files": left}, separators=(",", ":")).encode()
             except (ValueError, TypeError, AttributeError):
                 data = b""
-            self._objects.take_note(name, data, lasting=True)
+            self._objects.write_note(name, data, lasting=True)
 
-    def _use(self) -> str:
-        """Mark the folder of the objects as one that this database uses; what the database is known by."""
+    def _register_database(self) -> str:
+        """Mark the folder of objects as used by this database; returns the database's id."""
         if not (id := self._store.setting(_IDENTITY)):
             self._store.set_setting(_IDENTITY, self._sources.new_id())
             id = self._store.setting(_IDENTITY) or ""
         mark = f"used-by-{sha256(id.encode())[:32]}"
-        if mark not in self._objects.notes("used-by-*"):
-            self._objects.take_note(mark, b"", lasting=True)
+        if mark not in self._objects.note_names("used-by-*"):
+            self._objects.write_note(mark, b"", lasting=True)
         return mark
 
-    def _refuse_others(self) -> None:
-        own = self._use()
-        if other := next((mark for mark in self._objects.notes("used-by-*") if mark != own), None):
+    def _check_sole_user(self) -> None:
+        own = self._register_database()
+        if other := next((mark for mark in self._objects.note_names("used-by-*") if mark != own), None):
             raise Conflict(
-                f"another database keeps its files in {self._objects.folder}, too, and they cannot be told apart; "
-                f"if that is gone, remove {other} there"
+                f"another database also stores its files in {self._objects.folder}, and they cannot be distinguished; "
+                f"if that database no longer exists, remove {other} there"
             )
 
     def _append(self, snapshot: Snapshot, trees: Mapping[str, Sequence[JsonValue]]) -> None:
-        """Keep the snapshot with its trees, in one transaction; trees that are there already stay."""
+        """Store the snapshot with its new trees in one transaction."""
         events = [
             Event(f"tree:{hash}", "tree", snapshot.at, subject=f"tree:{hash}", body={"entries": [*entries]})
             for hash, entries in trees.items()
@@ -450,7 +456,7 @@ class Workspaces:
         self._store.append(self._scope, events)
 
     def _entries(self, trees: Iterable[str]) -> Mapping[str, Sequence[WorkspaceFile]]:
-        """What is in each tree. Raises `StoreCorrupt` if one is missing or is not what its hash says."""
+        """Return the entries of each tree. Raises `StoreCorrupt` if one is missing or damaged."""
         found, ordered = dict[str, Sequence[WorkspaceFile]](), sorted(trees)
         for some in batched(ordered, _PAGE):
             asked = [f"tree:{hash}" for hash in some]
@@ -461,42 +467,42 @@ class Workspaces:
             raise StoreCorrupt(f"the tree {missing[:12]} is missing; restore the database from a backup")
         return found
 
-    def _look(self, workspace: Workspace, clock: int, *, keep: bool) -> Looked:
-        """What is in the folder now. With `keep`, what files hold goes to the objects."""
-        seen = self._noted(workspace)
+    def _scan(self, workspace: Workspace, clock: int, *, keep: bool) -> FolderScan:
+        """Scan the folder. With `keep`, new contents are stored as objects."""
+        seen = self._read_note(workspace)
         with ThreadPoolExecutor(_READERS) as readers:
-            looking = _Looking(workspace, self._objects, self._redactor, seen, readers, keep)
+            looking = _FolderScanner(workspace, self._objects, self._redactor, seen, readers, keep)
             try:
-                with Place.at(Path(workspace.folder)) as place:
+                with FolderHandle.open_folder(Path(workspace.folder)) as place:
                     looking.walk(place, "")
             except OSError as error:
                 raise NotFound(f"{workspace.folder} cannot be read: {error.strerror}; is the folder there?") from error
         return looking.finish()
 
-    def _noted(self, workspace: Workspace) -> Mapping[str, Seen]:
-        """What was seen of the files last time, as far as it can be trusted; nothing if the note cannot be read."""
+    def _read_note(self, workspace: Workspace) -> Mapping[str, FileRecord]:
+        """Return the trustworthy file records of the last scan; empty if the note is unreadable."""
         try:
-            note = json.loads(self._objects.note(_note_name(self._scope, workspace.name)) or b"{}")
-            known = {path: Seen(*row) for path, row in note.get("files", {}).items()}
+            note = json.loads(self._objects.read_note(_note_name(self._scope, workspace.name)) or b"{}")
+            known = {path: FileRecord(*row) for path, row in note.get("files", {}).items()}
             sure = int(note.get("clock", 0)) - _RACY_NS
             return {path: one for path, one in known.items() if one.modified <= sure and one.changed <= sure}
         except (ValueError, TypeError, AttributeError):
             return {}
 
-    def _note(self, workspace: Workspace, clock: int, looked: Looked) -> None:
+    def _write_note(self, workspace: Workspace, clock: int, looked: FolderScan) -> None:
         note = json.dumps({"clock": clock, "files": looked.seen}, separators=(",", ":")).encode()
-        self._objects.take_note(_note_name(self._scope, workspace.name), note)
+        self._objects.write_note(_note_name(self._scope, workspace.name), note)
 
 
-class _Looking:
-    """One look at a folder: walks it, and has the files read that it does not know."""
+class _FolderScanner:
+    """Scan of a folder: walks it and reads new or changed files in threads."""
 
     def __init__(
         self,
         workspace: Workspace,
         objects: Objects,
         redactor: Redactor,
-        seen: Mapping[str, Seen],
+        seen: Mapping[str, FileRecord],
         readers: ThreadPoolExecutor,
         keep: bool,
     ) -> None:
@@ -505,21 +511,24 @@ class _Looking:
         patterns = [pattern.rstrip("/") or pattern for pattern in workspace.ignore]
         self._patterns = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
         self._own_folder, self._own = _own_files(objects.folder)
-        self._looked = Looked()
+        self._looked = FolderScan()
         self._unknown = list[str]()
 
-    def walk(self, place: Place, prefix: str) -> None:
-        """Look at everything in a folder, which stays open until all its files are read."""
-        pending = list[tuple[str, os.stat_result, Future[tuple[Seen, int]]]]()
+    def walk(self, place: FolderHandle, prefix: str) -> None:
+        """Scan a folder, which stays open until all its files are read."""
+        pending = list[tuple[str, os.stat_result, Future[tuple[FileRecord, int]]]]()
         try:
             self._entries(place, prefix, pending)
             for path, found, future in pending:
-                self._was_read(path, found.st_mode, future)
+                self._add_read(path, found.st_mode, future)
         finally:
             wait([future for *_, future in pending])  # a folder must not be closed while files of it are opened
 
     def _entries(
-        self, place: Place, prefix: str, pending: list[tuple[str, os.stat_result, Future[tuple[Seen, int]]]]
+        self,
+        place: FolderHandle,
+        prefix: str,
+        pending: list[tuple[str, os.stat_result, Future[tuple[FileRecord, int]]]],
     ) -> None:
         own = self._own if place.path == self._own_folder else frozenset[str]()
         entries = [name for name in place.names() if name not in own and not self._ignored(prefix, name)]
@@ -527,7 +536,7 @@ class _Looking:
             self._add(WorkspaceFile(path=prefix[:-1], kind="folder"))
         for name in entries:
             path = prefix + name
-            if path not in self._seen and (reason := unsafe(path)):
+            if path not in self._seen and (reason := path_problem(path)):
                 self._skip(path, reason)
                 continue
             found = place.stat(name)
@@ -539,45 +548,45 @@ class _Looking:
                 self._link(place, name, path)
             elif not stat.S_ISREG(found.st_mode):
                 self._skip(path, "it is no file, link or folder")
-            elif (known := self._seen.get(path)) is not None and known[:4] == _looks(found):
-                self._found(path, found.st_mode, known)
+            elif (known := self._seen.get(path)) is not None and known[:4] == _stat_key(found):
+                self._add_file(path, found.st_mode, known)
             else:
                 pending.append((path, found, self._readers.submit(self._read, place, name)))
 
-    def _was_read(self, path: str, mode: int, reading: Future[tuple[Seen, int]]) -> None:
+    def _add_read(self, path: str, mode: int, reading: Future[tuple[FileRecord, int]]) -> None:
         try:
             seen, read = reading.result()
         except OSError as error:
             self._skip(path, f"it cannot be read: {error.strerror}")
         else:
             self._looked.read += read
-            self._found(path, mode, seen)
+            self._add_file(path, mode, seen)
 
-    def finish(self) -> Looked:
-        """All that was found, without what has a secret in its name."""
-        for path in self._telling(self._unknown):
+    def finish(self) -> FolderScan:
+        """Return the result, without files whose path contains a secret."""
+        for path in self._paths_with_secret(self._unknown):
             self._looked.seen.pop(path, None)
             if self._looked.files.pop(path, None):
                 self._skip(path, "its name holds a secret")
         self._looked.skipped.sort(key=lambda one: one.path)
         return self._looked
 
-    def _telling(self, paths: list[str]) -> list[str]:
-        """Which of these hold a secret; most of the time none does, and they are looked at together."""
+    def _paths_with_secret(self, paths: list[str]) -> list[str]:
+        """Return the paths that contain a secret; they are checked together, since usually none does."""
         if not paths or not self._redactor.clean(["\n".join(paths)])[0].secrets:
             return []
         if len(paths) == 1:
             return paths
         half = len(paths) // 2
-        return [*self._telling(paths[:half]), *self._telling(paths[half:])]
+        return [*self._paths_with_secret(paths[:half]), *self._paths_with_secret(paths[half:])]
 
     def _ignored(self, prefix: str, name: str) -> bool:
         if _OWN.fullmatch(name):
             return True
         return any(pattern.match(name) or pattern.match(prefix + name) for pattern in self._patterns)
 
-    def _enter(self, place: Place, name: str, path: str) -> None:
-        if path.count("/") + 2 > DEEPEST:
+    def _enter(self, place: FolderHandle, name: str, path: str) -> None:
+        if path.count("/") + 2 > MAX_DEPTH:
             self._skip(path, "it is too deep")
             return
         try:
@@ -586,18 +595,18 @@ class _Looking:
         except OSError as error:
             self._skip(path, f"it cannot be read: {error.strerror}")
 
-    def _link(self, place: Place, name: str, path: str) -> None:
+    def _link(self, place: FolderHandle, name: str, path: str) -> None:
         try:
             target = place.target(name)
         except OSError as error:  # it went just now, or is something else
             self._skip(path, f"it cannot be read: {error.strerror}")
             return
         if unstorable(target) or self._redactor.clean([target])[0].secrets:
-            self._skip(path, "where it leads cannot be kept")
+            self._skip(path, "its target cannot be stored")
         else:
             self._add(WorkspaceFile(path=path, kind="link", target=target))
 
-    def _found(self, path: str, mode: int, seen: Seen) -> None:
+    def _add_file(self, path: str, mode: int, seen: FileRecord) -> None:
         self._looked.seen[path] = seen
         if seen.reason:
             self._skip(path, seen.reason)
@@ -614,40 +623,40 @@ class _Looking:
         shown = path.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\0")
         self._looked.skipped.append(Skipped(path=self._redactor.clean([shown])[0].text, reason=reason))
 
-    def _read(self, place: Place, name: str) -> tuple[Seen, int]:
-        """What a file holds, and how many bytes were read; once more if it changes meanwhile."""
+    def _read(self, place: FolderHandle, name: str) -> tuple[FileRecord, int]:
+        """Read a file and return its record and the bytes read; reads again if the file changes meanwhile."""
         read = 0
         for _ in range(3):
             with place.open(name) as file:
                 before = os.fstat(file.fileno())
                 if not stat.S_ISREG(before.st_mode):
-                    return Seen(*_looks(before), "", "it is no file, link or folder"), read
+                    return FileRecord(*_stat_key(before), "", "it is no file, link or folder"), read
                 hash, reason = self._content(file, before.st_size)
                 after = os.fstat(file.fileno())
             read += after.st_size
-            if _looks(before) == _looks(after):
-                return Seen(*_looks(after), hash, reason), read
-        return Seen(0, 0, 0, 0, "", "it changed while it was read"), read
+            if _stat_key(before) == _stat_key(after):
+                return FileRecord(*_stat_key(after), hash, reason), read
+        return FileRecord(0, 0, 0, 0, "", "it changed while it was read"), read
 
     def _content(self, file: FileIO, size: int) -> tuple[str, str]:
-        """The hash of what a file holds, or why it is not kept."""
-        if size <= WHOLE:
-            data = _read_at_most(file, WHOLE)
+        """Return the hash of a file's content, or the reason for not storing it."""
+        if size <= MAX_WHOLE:
+            data = _read_at_most(file, MAX_WHOLE)
             if self._scan and (rule := self._secret([data])):
                 return "", f"it holds a secret ({rule})"
-            return (self._objects.keep(data) if self._keep else sha256(data)), ""
+            return (self._objects.put(data) if self._keep else sha256(data)), ""
         if self._scan and (rule := self._secret(_pieces(file))):
             return "", f"it holds a secret ({rule})"
         file.seek(0)
         if self._keep:
-            return self._objects.keep_stream(_pieces(file)), ""
+            return self._objects.put_stream(_pieces(file)), ""
         whole = new_hash()
         for piece in _pieces(file):
             whole.update(piece)
         return whole.hexdigest(), ""
 
     def _secret(self, pieces: Iterable[bytes]) -> str:
-        """The rule that finds a secret in a text; empty if none does, or if it is no text."""
+        """Return the redaction rule that matches a text; empty for none, or if it is no text."""
         before = b""
         for number, piece in enumerate(pieces):
             if number == 0 and b"\x00" in piece[:_LOOKS_BINARY]:
@@ -663,39 +672,39 @@ class _Looking:
         return ""
 
 
-class _Restoring:
-    """One restore: writes what it may, and names what it leaves alone."""
+class _Restorer:
+    """A restore: writes permitted files and reports the others."""
 
-    def __init__(self, objects: Objects, held: Callable[[str, WorkspaceFile], bool], force: bool) -> None:
-        self._objects, self._held, self._force = objects, held, force
+    def __init__(self, objects: Objects, in_snapshots: Callable[[str, WorkspaceFile], bool], force: bool) -> None:
+        self._objects, self._in_snapshots, self._force = objects, in_snapshots, force
         self.written = list[str]()
         self.unchanged = 0
         self.kept = list[Skipped]()
         self.refused = list[Skipped]()
 
-    def restore(self, place: Place, files: Mapping[str, WorkspaceFile]) -> None:
-        """Write files below a folder. A path that could lead elsewhere is refused."""
+    def restore(self, place: FolderHandle, files: Mapping[str, WorkspaceFile]) -> None:
+        """Write files below a folder; unsafe paths are refused."""
         safe = list[WorkspaceFile]()
         for path, file in files.items():
-            reason = unsafe(path)
+            reason = path_problem(path)
             if reason is None:
                 safe.append(file)
             else:
                 self.refused.append(Skipped(path=path, reason=reason))
-        self._below(place, "", _nested(safe))
+        self._restore_folder(place, "", _to_tree(safe))
 
-    def _below(self, place: Place, prefix: str, branch: _Branch) -> None:
+    def _restore_folder(self, place: FolderHandle, prefix: str, branch: _FolderTree) -> None:
         for name, file in sorted(branch.files.items()):
-            self._tried(file.path, self._one, place, name, file)
+            self._try(file.path, self._restore_file, place, name, file)
         for name, below in sorted(branch.folders.items()):
             path = prefix + name
-            inner = self._tried(path, self._folder, place, name, path)
+            inner = self._try(path, self._folder, place, name, path)
             if inner is not None:
                 with inner:
-                    self._below(inner, path + "/", below)
+                    self._restore_folder(inner, path + "/", below)
 
-    def _tried(self, path: str, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What it gives; `None` if it cannot be done, and the reason is noted."""
+    def _try(self, path: str, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Call a function; if it fails, record the reason and return `None`."""
         try:
             return act(*args, **kwargs)
         except (StoreError, NotFound) as error:
@@ -704,59 +713,59 @@ class _Restoring:
             self.refused.append(Skipped(path=path, reason=f"it cannot be written: {error.strerror}"))
         return None
 
-    def _folder(self, place: Place, name: str, path: str) -> Place | None:
-        """The folder of this name; `None` if something else is in its place and has to stay there."""
+    def _folder(self, place: FolderHandle, name: str, path: str) -> FolderHandle | None:
+        """Open a folder; `None` if something else is in its place and must be kept."""
         found = place.stat(name)
         if found is not None and not stat.S_ISDIR(found.st_mode):
-            if not self._may_go(place, name, path, found):
+            if not self._may_replace(place, name, path, found):
                 return None
             place.remove(name)
         return place.child(name, make=True)
 
-    def _one(self, place: Place, name: str, file: WorkspaceFile) -> None:
+    def _restore_file(self, place: FolderHandle, name: str, file: WorkspaceFile) -> None:
         if file.kind == "folder":
             had = place.stat(name)
             inner = self._folder(place, name, file.path)
             if inner is not None:
                 inner.close()
-                self._did(file.path, had is None or not stat.S_ISDIR(had.st_mode))
+                self._count(file.path, had is None or not stat.S_ISDIR(had.st_mode))
             return
         found = place.stat(name)
-        there = None if found is None else self._there(place, name, found)
-        if there is not None and _same(there, file):
+        there = None if found is None else self._existing(place, name, found)
+        if there is not None and _same_content(there, file):
             differs = file.kind == "file" and there.mode != file.mode
             if differs:
-                place.permit(name, file.mode)
-            self._did(file.path, differs)
-        elif file.kind == "link" and (reason := leaves(file.path, file.target)):
+                place.chmod(name, file.mode)
+            self._count(file.path, differs)
+        elif file.kind == "link" and (reason := link_problem(file.path, file.target)):
             self.refused.append(Skipped(path=file.path, reason=reason))
-        elif found is None or self._may_go(place, name, file.path, found):
+        elif found is None or self._may_replace(place, name, file.path, found):
             if file.kind == "link":
                 place.link(name, file.target)
             else:
                 place.write(name, self._objects.read(file.hash), file.mode, durable=self._objects.durable)
-            self._did(file.path, True)
+            self._count(file.path, True)
 
-    def _did(self, path: str, wrote: bool) -> None:
+    def _count(self, path: str, wrote: bool) -> None:
         if wrote:
             self.written.append(path)
         else:
             self.unchanged += 1
 
-    def _may_go(self, place: Place, name: str, path: str, found: os.stat_result) -> bool:
-        """Whether what is there may be replaced, which a folder never may; if not, it is named."""
-        there = self._there(place, name, found)
+    def _may_replace(self, place: FolderHandle, name: str, path: str, found: os.stat_result) -> bool:
+        """Return true if an existing entry may be replaced, and report it otherwise; folders may not."""
+        there = self._existing(place, name, found)
         if there is None:
             kind = "a folder" if stat.S_ISDIR(found.st_mode) else "something that is no file"
             self.refused.append(Skipped(path=path, reason=f"{kind} is in its place"))
             return False
-        may = self._force or self._held(path, there)
+        may = self._force or self._in_snapshots(path, there)
         if not may:
             self.kept.append(Skipped(path=path, reason="it has changes that no snapshot holds"))
         return may
 
-    def _there(self, place: Place, name: str, found: os.stat_result) -> WorkspaceFile | None:
-        """The file or link that is there; `None` for anything else."""
+    def _existing(self, place: FolderHandle, name: str, found: os.stat_result) -> WorkspaceFile | None:
+        """Return the existing file or link; `None` for anything else."""
         if stat.S_ISLNK(found.st_mode):
             return WorkspaceFile(path=name, kind="link", target=place.target(name))
         if not stat.S_ISREG(found.st_mode):
@@ -769,31 +778,33 @@ class _Restoring:
 
 
 @dataclass
-class _Branch:
-    """What is in a folder, by name."""
+class _FolderTree:
+    """Contents of a folder by name."""
 
     files: dict[str, WorkspaceFile] = field(default_factory=dict)
-    folders: dict[str, _Branch] = field(default_factory=dict)
+    folders: dict[str, _FolderTree] = field(default_factory=dict)
 
 
 def prune(
     several: Sequence[Workspaces], name: str | None = None, *, keep: int | None = None, dry_run: bool = False
 ) -> PruneReport:
-    """The same for several agents at once, whose workspaces are in one folder; see `Workspaces.prune`."""
+    """Prune the workspaces of several agents that share a folder; see `Workspaces.prune`."""
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
         raise InvalidInput(f"keep is a whole number from 1 on, not {keep!r}; `forget` takes a workspace away")
     if not several:
         return PruneReport(dry_run=dry_run)
-    with several[0]._objects.alone():
-        return several[0]._swept({own._scope.agent: own._old(name, keep) for own in several}, dry_run=dry_run)
+    with several[0]._objects.exclusive():
+        return several[0]._delete_snapshots(
+            {own._scope.agent: own._excess_snapshots(name, keep) for own in several}, dry_run=dry_run
+        )
 
 
-def changed(before: Mapping[str, WorkspaceFile], after: Mapping[str, WorkspaceFile]) -> tuple[Change, ...]:
-    """The changes from some files to others, by path. A file that went, and came under another name, was renamed."""
+def compare_files(before: Mapping[str, WorkspaceFile], after: Mapping[str, WorkspaceFile]) -> tuple[Change, ...]:
+    """Return the changes between two sets of files, by path; a removed file found elsewhere is a rename."""
     changes = list[Change]()
     for path in before.keys() & after.keys():
         old, new = before[path], after[path]
-        if not _same(old, new):
+        if not _same_content(old, new):
             changes.append(Change(kind="changed", path=path, before=old, after=new))
         elif old.mode != new.mode:
             changes.append(Change(kind="mode", path=path, before=old, after=new))
@@ -811,20 +822,20 @@ def changed(before: Mapping[str, WorkspaceFile], after: Mapping[str, WorkspaceFi
     return tuple(sorted(changes, key=lambda change: change.path))
 
 
-def _same(one: WorkspaceFile | None, other: WorkspaceFile) -> bool:
-    """Whether both hold the same, whatever their names and permissions."""
+def _same_content(one: WorkspaceFile | None, other: WorkspaceFile) -> bool:
+    """Return true if two files have the same content, whatever their names and permissions."""
     return one is not None and (one.kind, one.hash, one.target) == (other.kind, other.hash, other.target)
 
 
-def _trees(files: Iterable[WorkspaceFile]) -> tuple[str, dict[str, list[JsonValue]]]:
-    """The hash of the folder that holds these files, and what is in it and each folder below, by hash."""
+def _make_trees(files: Iterable[WorkspaceFile]) -> tuple[str, dict[str, list[JsonValue]]]:
+    """Return the hash of the root folder, and the entries of every folder by hash."""
     trees = dict[str, list[JsonValue]]()
 
-    def tree(branch: _Branch) -> str:
+    def tree(branch: _FolderTree) -> str:
         entries: dict[str, JsonValue] = {name: [name, "folder", 0, 0, tree(b)] for name, b in branch.folders.items()}
         for name, file in branch.files.items():
             if file.kind == "folder":
-                entries[name] = [name, "folder", 0, 0, tree(_Branch())]
+                entries[name] = [name, "folder", 0, 0, tree(_FolderTree())]
             else:
                 entries[name] = [name, file.kind, file.mode, file.size, file.hash or file.target]
         rows = [entries[name] for name in sorted(entries)]
@@ -832,11 +843,11 @@ def _trees(files: Iterable[WorkspaceFile]) -> tuple[str, dict[str, list[JsonValu
         trees[hash] = rows
         return hash
 
-    return tree(_nested(files)), trees
+    return tree(_to_tree(files)), trees
 
 
 def _read_tree(event: Event) -> list[WorkspaceFile]:
-    """What is in a folder. Raises `StoreCorrupt` unless it is what its hash says and has names only."""
+    """Return the entries of a folder. Raises `StoreCorrupt` if its hash or a name is wrong."""
     rows = event.body.get("entries")
     damaged = StoreCorrupt(f"the tree {event.id[5:17]} is damaged; restore the database from a backup")
     if not isinstance(rows, list) or f"tree:{sha256(_canonical(rows))}" != event.id:
@@ -845,7 +856,7 @@ def _read_tree(event: Event) -> list[WorkspaceFile]:
     for row in rows:
         match row:
             case [str(name), "file" | "link" | "folder" as kind, int(mode), int(size), str(ref)]:
-                if reason := unsafe_name(name, windows=False):
+                if reason := name_problem(name, windows=False):
                     raise StoreCorrupt(f"the tree {event.id[5:17]} has a file that cannot be: {reason}") from None
                 where = {"target": ref} if kind == "link" else {"hash": ref}
                 files.append(WorkspaceFile(path=name, kind=kind, mode=mode, size=size, **where))
@@ -856,20 +867,20 @@ def _read_tree(event: Event) -> list[WorkspaceFile]:
     return files
 
 
-def _nested(files: Iterable[WorkspaceFile]) -> _Branch:
-    """The files in their folders."""
-    root = _Branch()
+def _to_tree(files: Iterable[WorkspaceFile]) -> _FolderTree:
+    """Arrange files by folder."""
+    root = _FolderTree()
     for file in files:
         *folders, name = file.path.split("/")
         branch = root
         for folder in folders:
-            branch = branch.folders.setdefault(folder, _Branch())
+            branch = branch.folders.setdefault(folder, _FolderTree())
         branch.files[name] = file
     return root
 
 
-def _chosen(files: Mapping[str, WorkspaceFile], paths: Sequence[str]) -> Mapping[str, WorkspaceFile]:
-    """The files at or below these paths, or all. Raises `NotFound` for a path without any."""
+def _select(files: Mapping[str, WorkspaceFile], paths: Sequence[str]) -> Mapping[str, WorkspaceFile]:
+    """Return the files at or below these paths, or all. Raises `NotFound` for a path without any."""
     if not paths:
         return files
     found = dict[str, WorkspaceFile]()
@@ -882,8 +893,8 @@ def _chosen(files: Mapping[str, WorkspaceFile], paths: Sequence[str]) -> Mapping
     return found
 
 
-def _in_or_below(path: str, places: Collection[str]) -> bool:
-    """Whether a path is one of some places, or below one."""
+def _is_within(path: str, places: Collection[str]) -> bool:
+    """Return true if a path equals one of some places or is below one."""
     parts = path.split("/")
     return any("/".join(parts[:depth]) in places for depth in range(1, len(parts) + 1))
 
@@ -904,12 +915,12 @@ def _note_name(scope: Scope, workspace: str) -> str:
     return f"seen-{sha256(f'{workspace}/{scope.agent}'.encode())[:32]}.json"
 
 
-def _looks(found: os.stat_result) -> tuple[int, int, int, int]:
+def _stat_key(found: os.stat_result) -> tuple[int, int, int, int]:
     return found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns
 
 
 def _own_files(objects: Path) -> tuple[Path, frozenset[str]]:
-    """Where the objects are, and the database they belong to, which change with every snapshot; their names there."""
+    """Return the folder and names of the objects and the database, which change with every snapshot."""
     folder = objects.expanduser().resolve()
     base = folder.name.removesuffix(SUFFIX)
     beside = [base + end for end in ("", "-wal", "-shm", "-journal", "-reserve")] if base != folder.name else []
@@ -922,7 +933,7 @@ def _pieces(file: FileIO) -> Iterator[bytes]:
 
 
 def _read_at_most(file: FileIO, size: int) -> bytes:
-    """All of a small file; what has grown meanwhile is found out by its looks."""
+    """Read a small file completely; a file that has grown is detected by its status."""
     parts, left = list[bytes](), size
     while left > 0 and (part := file.read(left)):
         parts.append(part)

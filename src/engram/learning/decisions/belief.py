@@ -625,7 +625,7 @@ def _nearby_actions(known: _WeighedEpisodes, groups: Groups, features: frozenset
     found = {names[place] for place in known.which[known.weight > 0]} | {normal_form(action) for action in also}
     if found:
         return found
-    # Nothing is near: what is known of such circumstances can at least be shown.
+    # Nothing is near: list at least what is known of such circumstances.
     return {normal_form(name) for group in features & groups.keys() for name in groups[group]}
 
 

@@ -61,15 +61,6 @@ class Rates:
             if days
         }
 
-    def by_day(self) -> dict[int, tuple[int, float]]:
-        """Return the attempts and mean quality of all decisions, by day."""
-        sums: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
-        for days in self._groups.get(EVERYTHING, {}).values():
-            for day, (attempts, total) in days.items():
-                sums[day][0] += attempts
-                sums[day][1] += total
-        return {day: (n, total / _MILLION / n) for day, (n, total) in sorted(sums.items()) if n}
-
     def pairs(self) -> dict[tuple[str, str], tuple[float, float]]:
         """Return, for each feature and action, the attempts and the sum of their qualities, of any age."""
         return {

@@ -72,96 +72,6 @@ def episodes_of(memories: Iterable[Memory]) -> list[DecisionEpisode]:
     ]
 
 
-def suggest(
-    context: str,
-    episodes: Iterable[DecisionEpisode],
-    *,
-    now: datetime,
-    groups: Groups = NO_GROUPS,
-    features: frozenset[str] = frozenset(),
-    actions: Sequence[str] | None = None,
-    explore: Random | None = None,
-    usual: float | None = None,
-    nearness: Nearness = DEFAULT_NEARNESS,
-    settings: BeliefSettings = DEFAULT,
-) -> Suggestion:
-    """Recommend an action for a context, from what was done in it, in similar ones, and overall.
-
-    `actions` narrows or adds candidates, each of which gets a rate; without it, the actions seen here or near here are
-    listed. Duplicate episodes count once, and their order does not matter. With `explore`, a random draw per action
-    decides. `usual` is the similarity of the context to everyday texts; without it, it is taken from the least similar
-    episodes. `nearness` is what closeness means in this memory. Where actions are chosen alike in all contexts, a
-    context as near to another one as is typical may have any of them.
-    """
-    episodes = list(episodes)
-    usual = _usual_similarity(episodes, groups, usual, nearness, settings)
-    found = action_beliefs(context, episodes, now, groups, features, actions, settings, usual=usual, nearness=nearness)
-    if explore is not None and (actions is not None or not found):
-        # Somebody who explores learns from graded similarity, too; without named actions only from what is related.
-        found = action_beliefs(context, episodes, now, groups, features, actions, settings)
-    ranked = _ranked(found, settings)
-    records = tuple(account.record() for account in ranked)
-    evidence = tuple(id for account in ranked for id in account.ids())
-    if explore is not None and ranked:
-        means, sizes = [one.belief.mean for one in ranked], [one.drawn for one in ranked]
-        place = draw(RateEstimates(np.array(means), np.array(sizes), np.array(sizes)), explore)
-        return Suggestion(
-            context=context,
-            recommended=ranked[place].action,
-            abstained=False,
-            reason="a draw, to explore",
-            actions=records,
-            evidence=evidence,
-        )
-    reason, confidence = _abstention(ranked, settings, named=actions is not None)
-    if reason is not None:
-        return Suggestion(
-            context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
-        )
-    best = ranked[0]
-    return Suggestion(
-        context=context,
-        recommended=best.action,
-        abstained=False,
-        reason=_recommendation(ranked, confidence, settings),
-        actions=records,
-        evidence=evidence,
-        confidence=confidence,
-    )
-
-
-def predict(
-    context: str,
-    action: str,
-    episodes: Iterable[DecisionEpisode],
-    *,
-    now: datetime,
-    groups: Groups = NO_GROUPS,
-    features: frozenset[str] = frozenset(),
-    usual: float | None = None,
-    nearness: Nearness = DEFAULT_NEARNESS,
-    settings: BeliefSettings = DEFAULT,
-) -> Prediction:
-    """Predict the probability that an action will succeed in a context: the rate that `suggest` gives it."""
-    episodes = list(episodes)
-    usual = _usual_similarity(episodes, groups, usual, nearness, settings)
-    found = action_beliefs(
-        context, episodes, now, groups, features, None, settings, (action,), usual=usual, nearness=nearness
-    )
-    account = next(one for one in found if normal_form(one.action) == normal_form(action))
-    record = account.record()
-    return Prediction(
-        context=context,
-        action=record.action,
-        probability=record.success_rate,
-        interval=record.interval,
-        attempts=record.attempts,
-        similar=record.similar,
-        weight=record.weight,
-        evidence=tuple(account.ids()),
-    )
-
-
 class DecisionEvaluator:
     """Judges outcomes, suggests and predicts with one set of settings."""
 
@@ -185,18 +95,50 @@ class DecisionEvaluator:
         usual: float | None = None,
         nearness: Nearness = DEFAULT_NEARNESS,
     ) -> Suggestion:
-        """Recommend an action for a context; see `suggest`."""
-        return suggest(
-            context,
-            episodes,
-            now=now,
-            groups=groups,
-            features=features,
-            actions=actions,
-            explore=explore,
-            usual=usual,
-            nearness=nearness,
-            settings=self.settings,
+        """Recommend an action for a context, from what was done in it, in similar ones, and overall.
+
+        `actions` narrows or adds candidates, each of which gets a rate; without it, the actions seen here or near here
+        are listed. Duplicate episodes count once, and their order does not matter. With `explore`, a random draw per
+        action decides. `usual` is the similarity of the context to everyday texts; without it, it is taken from the
+        least similar episodes. `nearness` is what closeness means in this memory. Where actions are chosen alike in all
+        contexts, a context as near to another one as is typical may have any of them.
+        """
+        episodes = list(episodes)
+        usual = _usual_similarity(episodes, groups, usual, nearness, self.settings)
+        found = action_beliefs(
+            context, episodes, now, groups, features, actions, self.settings, usual=usual, nearness=nearness
+        )
+        if explore is not None and (actions is not None or not found):
+            # Exploring also learns from graded similarity; without named actions only from related contexts.
+            found = action_beliefs(context, episodes, now, groups, features, actions, self.settings)
+        ranked = _ranked(found, self.settings)
+        records = tuple(candidate.record() for candidate in ranked)
+        evidence = tuple(id for candidate in ranked for id in candidate.ids())
+        if explore is not None and ranked:
+            means, sizes = [one.belief.mean for one in ranked], [one.drawn for one in ranked]
+            place = draw(RateEstimates(np.array(means), np.array(sizes), np.array(sizes)), explore)
+            return Suggestion(
+                context=context,
+                recommended=ranked[place].action,
+                abstained=False,
+                reason="a draw, to explore",
+                actions=records,
+                evidence=evidence,
+            )
+        reason, confidence = _abstention(ranked, self.settings, named=actions is not None)
+        if reason is not None:
+            return Suggestion(
+                context=context, recommended=None, abstained=True, reason=reason, actions=records, evidence=evidence
+            )
+        best = ranked[0]
+        return Suggestion(
+            context=context,
+            recommended=best.action,
+            abstained=False,
+            reason=_recommendation(ranked, confidence, self.settings),
+            actions=records,
+            evidence=evidence,
+            confidence=confidence,
         )
 
     def predict(
@@ -211,18 +153,30 @@ class DecisionEvaluator:
         usual: float | None = None,
         nearness: Nearness = DEFAULT_NEARNESS,
     ) -> Prediction:
-        """Predict the probability that an action will succeed; see `predict`."""
-        return predict(
-            context,
-            action,
-            episodes,
-            now=now,
-            groups=groups,
-            features=features,
-            usual=usual,
-            nearness=nearness,
-            settings=self.settings,
+        """Predict the probability that an action will succeed in a context: the rate that `suggest` gives it."""
+        episodes = list(episodes)
+        usual = _usual_similarity(episodes, groups, usual, nearness, self.settings)
+        found = action_beliefs(
+            context, episodes, now, groups, features, None, self.settings, (action,), usual=usual, nearness=nearness
         )
+        candidate = next(one for one in found if normal_form(one.action) == normal_form(action))
+        record = candidate.record()
+        return Prediction(
+            context=context,
+            action=record.action,
+            probability=record.success_rate,
+            interval=record.interval,
+            attempts=record.attempts,
+            similar=record.similar,
+            weight=record.weight,
+            evidence=tuple(candidate.ids()),
+        )
+
+
+suggest = DecisionEvaluator().suggest
+"""Recommend an action with the default settings."""
+predict = DecisionEvaluator().predict
+"""Predict the success of an action with the default settings."""
 
 
 def _usual_similarity(
@@ -269,20 +223,20 @@ def _are_chosen_alike(
     return closest >= settings.related or closest >= nearness.typical
 
 
-def _is_tried(account: ActionBelief, settings: BeliefSettings) -> bool:
+def _is_tried(candidate: ActionBelief, settings: BeliefSettings) -> bool:
     """Return whether an action was taken here, or often enough near here to be recommended."""
-    if account.here or account.in_situation >= settings.tried:
+    if candidate.here or candidate.in_situation >= settings.tried:
         return True
-    is_near = account.weight >= settings.tried and account.nearest >= settings.farthest
-    return is_near and account.spoken_for >= -settings.against
+    is_near = candidate.weight >= settings.tried and candidate.nearest >= settings.farthest
+    return is_near and candidate.spoken_for >= -settings.against
 
 
-def _is_candidate(account: ActionBelief, known: Sequence[ActionBelief], settings: BeliefSettings) -> bool:
+def _is_candidate(candidate: ActionBelief, known: Sequence[ActionBelief], settings: BeliefSettings) -> bool:
     """Return whether an action may be recommended; one never done here does not compete with one that works here."""
-    if not _is_tried(account, settings):
+    if not _is_tried(candidate, settings):
         return False
     works = any(one.attempts() >= settings.enough_attempts and one.belief.mean > GOOD for one in known)
-    return account.attempts() > 0 or not works
+    return candidate.attempts() > 0 or not works
 
 
 def _ranked(found: Sequence[ActionBelief], settings: BeliefSettings) -> list[ActionBelief]:
@@ -306,8 +260,8 @@ def _ranked(found: Sequence[ActionBelief], settings: BeliefSettings) -> list[Act
     return ranked if home is None else [home, *(one for one in ranked if one is not home)]
 
 
-def _is_known_here(account: ActionBelief, settings: BeliefSettings) -> bool:
-    return len(account.here) >= settings.enough_attempts and account.belief.mean > GOOD
+def _is_known_here(candidate: ActionBelief, settings: BeliefSettings) -> bool:
+    return len(candidate.here) >= settings.enough_attempts and candidate.belief.mean > GOOD
 
 
 def _are_equal(best: ActionBelief, other: ActionBelief) -> bool:
@@ -319,12 +273,12 @@ def _abstention(ranked: Sequence[ActionBelief], settings: BeliefSettings, *, nam
 
     With `named`, the caller can take any of them, so an untried one may be better, too.
     """
-    if not any(account.weight > 0 for account in ranked):
+    if not any(candidate.weight > 0 for candidate in ranked):
         return f"{'none of these' if named else 'nothing'} has been tried in this context yet", 0.0
-    tried = [account for account in ranked if _is_candidate(account, ranked, settings)]
-    attempts = sum(account.attempts() for account in tried)
-    similar = any(account.near for account in tried)
-    if max(attempts, sum(account.weight for account in tried)) < settings.enough_attempts:
+    tried = [candidate for candidate in ranked if _is_candidate(candidate, ranked, settings)]
+    attempts = sum(candidate.attempts() for candidate in tried)
+    similar = any(candidate.near for candidate in tried)
+    if max(attempts, sum(candidate.weight for candidate in tried)) < settings.enough_attempts:
         counted = "only 1 attempt in this situation" if attempts else "no attempt here, and few in similar contexts"
         return f"too little evidence: {counted}", 0.0
     best = tried[0]
@@ -332,10 +286,10 @@ def _abstention(ranked: Sequence[ActionBelief], settings: BeliefSettings, *, nam
         where = "this context or similar ones" if similar else "this context"
         changed = _describe_change(best) or _describe_decline(tried) or _describe_recent_failures(tried)
         return f"nothing tried in {where} is more likely to work than to fail{changed}", 0.0
-    rivals = [account for account in tried if account is not best]
+    rivals = [candidate for candidate in tried if candidate is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
     if named:
-        rivals = [account for account in ranked if account is not best]
+        rivals = [candidate for candidate in ranked if candidate is not best]
     loss, rival = max(((best.belief.loss(one.belief), one.action) for one in rivals), default=(0.0, ""))
     if not rivals:
         loss, rival = best.belief.loss_against(GOOD), "chance"
@@ -347,7 +301,7 @@ def _abstention(ranked: Sequence[ActionBelief], settings: BeliefSettings, *, nam
 
 def _recommendation(ranked: Sequence[ActionBelief], confidence: float, settings: BeliefSettings) -> str:
     """Describe why the first is recommended, and which other action would do as well."""
-    best, *others = (account for account in ranked if _is_candidate(account, ranked, settings))
+    best, *others = (candidate for candidate in ranked if _is_candidate(candidate, ranked, settings))
     where = best.where()
     lately = _count_recent_failures(best)
     warning = f"; but it failed the last {lately} times" if lately > 1 else ""
@@ -361,27 +315,27 @@ def _recommendation(ranked: Sequence[ActionBelief], confidence: float, settings:
     return f"it worked best {where}, with {certainty(confidence)} confidence{changed}{_describe_untried(best, others)}"
 
 
-def _describe_change(account: ActionBelief) -> str:
-    return f"; {account.action} {account.changed.describe()}" if account.changed else ""
+def _describe_change(candidate: ActionBelief) -> str:
+    return f"; {candidate.action} {candidate.changed.describe()}" if candidate.changed else ""
 
 
-def _describe_decline(accounts: Iterable[ActionBelief]) -> str:
+def _describe_decline(candidates: Iterable[ActionBelief]) -> str:
     """Describe the first action that works less often than it did."""
-    fallen = (one for one in accounts if one.changed and one.changed.after < one.changed.before)
+    fallen = (one for one in candidates if one.changed and one.changed.after < one.changed.before)
     return next((_describe_change(one) for one in fallen), "")
 
 
-def _describe_recent_failures(accounts: Iterable[ActionBelief]) -> str:
+def _describe_recent_failures(candidates: Iterable[ActionBelief]) -> str:
     """Describe the first action that had worked, but failed repeatedly at last."""
-    failed = ((account, _count_recent_failures(account)) for account in accounts)
+    failed = ((candidate, _count_recent_failures(candidate)) for candidate in candidates)
     return next(
         (f"; {each.action} worked before, but failed the last {n} times" for each, n in failed if n >= LATELY), ""
     )
 
 
-def _count_recent_failures(account: ActionBelief) -> int:
+def _count_recent_failures(candidate: ActionBelief) -> int:
     """Return how many attempts in a row failed last, of an action that had worked in this situation."""
-    known = [*account.here, *(one for one in account.near if one.same_situation is True)]
+    known = [*candidate.here, *(one for one in candidate.near if one.same_situation is True)]
     latest = sorted(known, key=lambda one: (one.at, one.id), reverse=True)
     failed = next((place for place, one in enumerate(latest) if one.quality >= GOOD), len(latest))
     return failed if failed < len(latest) else 0

@@ -29,7 +29,7 @@ LONGEST = 2000
 
 
 @dataclass(slots=True)
-class TriedSolution:
+class SolutionRecord:
     """A solution: how often it was tried, and how often it helped."""
 
     text: str
@@ -77,7 +77,7 @@ class Pattern:
     contexts: dict[str, int] = field(default_factory=dict)
     environments: dict[str, int] = field(default_factory=dict)
     agents: dict[str, int] = field(default_factory=dict)
-    solutions: dict[str, TriedSolution] = field(default_factory=dict)
+    solutions: dict[str, SolutionRecord] = field(default_factory=dict)
     accounts: list[int] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
     example: str = ""
@@ -101,7 +101,7 @@ class Pattern:
         readings = [(self.kind, said), *((kind, message) for kind, message in self.readings)]
         return check_templates.former_names(readings, self.heads)
 
-    def ranked_solutions(self) -> list[TriedSolution]:
+    def ranked_solutions(self) -> list[SolutionRecord]:
         """Return the solutions, best first."""
         return sorted(self.solutions.values(), key=lambda one: (-one.rate, -one.tried, one.text))
 
@@ -151,7 +151,7 @@ class PatternIndex:
     def find_or_add(self, signature: ErrorSignature, head: tuple[str, ...]) -> Pattern:
         """Return the pattern of the same or a similar signature, a new one if there is none, and learn it."""
         together = " ".join(head)
-        # First, since one more line may show which of its words vary.
+        # Learn it first: one more line may show which of its words vary.
         group = self._tree.add(signature.outline) if _words(signature.message) else None
         pattern = self.find(signature, together)
         if pattern is None:
@@ -160,7 +160,7 @@ class PatternIndex:
             pattern = self._new(_key(signature, together), name, signature.kind, text, _words(signature.message))
             for word in pattern.words:
                 self._by_word.setdefault(f"{signature.kind} {word}", []).append(pattern.id)
-        pattern.example = signature.said
+        pattern.example = signature.original
         former = [*signature.former] if signature.former else []
         if former and former not in pattern.readings and len(pattern.readings) < LISTED:
             pattern.readings.append(former)
@@ -206,7 +206,7 @@ class PatternIndex:
         for kind, group, id in state["groups"]:
             shelf._by_group.setdefault(kind, {})[group] = id
         for one in state["patterns"]:
-            solutions = {key: TriedSolution(**solution) for key, solution in one["solutions"].items()}
+            solutions = {key: SolutionRecord(**solution) for key, solution in one["solutions"].items()}
             pattern = Pattern(**{**one, "solutions": solutions})
             shelf._enter(pattern)
             for word in pattern.words:
@@ -237,7 +237,7 @@ class PatternIndex:
         """Return the pattern whose lines have the same constant parts, even if that was learned later."""
         group = self._tree.find(signature.outline) if signature.message else None
         if group is None or not _words(self._tree.template(group).removeprefix(f"{signature.kind}:")):
-            return None  # a template of nothing but variables proves nothing
+            return None  # a template of only variables identifies nothing
         known = self._by_group.get(signature.kind, {})
         if group in known:
             return known[group]

@@ -17,7 +17,7 @@ from engram.learning.actions.history import SIMILAR_ENOUGH, ActionAccount, Actio
 from engram.learning.actions.parsing import ParsedAction, ParsedContext, action_similarity
 from engram.learning.failures import check_templates
 from engram.learning.failures.check_effect import CheckCounts, effect, next_status
-from engram.learning.failures.pattern_index import EPISODES, Pattern, PatternIndex, TriedSolution
+from engram.learning.failures.pattern_index import EPISODES, Pattern, PatternIndex, SolutionRecord
 from engram.learning.failures.signatures import extract_error_signature
 from engram.learning.failures.variable_parts import error_text
 from engram.learning.situations.wordings import wording_key
@@ -207,17 +207,17 @@ class PatternRecognizer:
     def prevention_checks(self) -> list[PreventionCheck]:
         """Return all prevention checks, in the order they were made."""
         views: dict[str, FailurePattern | None] = {"": None}
-        for id in dict.fromkeys(watch.pattern for watch in self.checks.values() if watch.pattern):
+        for id in dict.fromkeys(check.pattern for check in self.checks.values() if check.pattern):
             views[id] = self.index.patterns[id].to_model() if self.index.patterns[id].times else None
-        return [self._view_check(watch, views[watch.pattern]) for watch in self.checks.values()]
+        return [self._view_check(check, views[check.pattern]) for check in self.checks.values()]
 
     def prevention_check(self, name: str) -> PreventionCheck | None:
         """Return the check with this id or name."""
-        watch = self._find_check(name) or self._find_check_by_former_name(name)
-        if watch is None:
+        check = self._find_check(name) or self._find_check_by_former_name(name)
+        if check is None:
             return None
-        pattern = self.index.patterns.get(watch.pattern)
-        return self._view_check(watch, pattern.to_model() if pattern and pattern.times else None)
+        pattern = self.index.patterns.get(check.pattern)
+        return self._view_check(check, pattern.to_model() if pattern and pattern.times else None)
 
     def rules(self, action: ParsedAction) -> list[CheckState]:
         """Return the checks made for an action of their own that does the same, or for a sibling of it."""
@@ -230,12 +230,12 @@ class PatternRecognizer:
             "version": 1,
             "ledger": self.history.dump(),
             "shelf": self.index.dump(),
-            "checks": [_to_json(watch) for watch in self.checks.values()],
+            "checks": [_to_json(check) for check in self.checks.values()],
             "aliases": dict(self._aliases),
             "titles": dict(self._titles),
             "events": dict(self._of_event),
-            "taken": [_to_json(taken) for taken in self._decisions.values()],
-            "said": [_to_json(said) for said in self._verdicts.values()],
+            "taken": [_to_json(decision) for decision in self._decisions.values()],
+            "said": [_to_json(verdict) for verdict in self._verdicts.values()],
             "waiting": {place: list(ids) for place, ids in self._waiting.items()},
         }
 
@@ -264,11 +264,11 @@ class PatternRecognizer:
         return own
 
     def _fold_failure(self, event: FailureEvent) -> None:
-        taken = self._decisions.get(event.subject or "")
-        if taken is not None:
-            quality = taken.quality if taken.quality is not None and taken.quality < GOOD else 0.0
-            self._apply_outcome(taken, quality, event)
-            pattern = self.index.patterns[taken.pattern or ""]
+        decision = self._decisions.get(event.subject or "")
+        if decision is not None:
+            quality = decision.quality if decision.quality is not None and decision.quality < GOOD else 0.0
+            self._apply_outcome(decision, quality, event)
+            pattern = self.index.patterns[decision.pattern or ""]
             self._of_event[event.id] = pattern.id
         else:
             action, context = _parse(event)
@@ -287,9 +287,9 @@ class PatternRecognizer:
             self._record_solution(pattern, event)
         self._suggest_check(pattern, event)
         if event.verify.strip():
-            watch = self._suggested_check(pattern, event)
-            watch.verify = event.verify
-            self._update_title(watch)
+            check = self._suggested_check(pattern, event)
+            check.verify = event.verify
+            self._update_title(check)
 
     def _fold_solution(self, event: FailureEvent) -> None:
         pattern = self._pattern_of(event)
@@ -311,29 +311,29 @@ class PatternRecognizer:
                 self._fold_failure(event)
             return
         account = self._account(event, action, context)
-        taken = _RecordedDecision(
+        decision = _RecordedDecision(
             event.id, micros(event.at), event.agent, account.number, action.exact, event.environment
         )
-        taken.wording, taken.answers = wording_key(event.context), self._answer_verdicts(event, action)
-        self._decisions[event.id] = taken
+        decision.wording, decision.answers = wording_key(event.context), self._answer_verdicts(event, action)
+        self._decisions[event.id] = decision
         _forget_oldest(self._decisions)
         if event.quality is not None or event.error.strip():
-            self._apply_outcome(taken, 0.0 if event.quality is None else event.quality, event)
+            self._apply_outcome(decision, 0.0 if event.quality is None else event.quality, event)
 
     def _fold_outcome(self, event: FailureEvent) -> None:
-        taken, said = self._decisions.get(event.subject or ""), self._verdicts.get(event.subject or "")
-        if taken is None and said is not None:
-            action, context = _parse(said)
-            account = self._account(said, action, context)
-            taken = _RecordedDecision(
-                said.id, micros(event.at), said.agent, account.number, action.exact, said.environment
+        decision, verdict = self._decisions.get(event.subject or ""), self._verdicts.get(event.subject or "")
+        if decision is None and verdict is not None:
+            action, context = _parse(verdict)
+            account = self._account(verdict, action, context)
+            decision = _RecordedDecision(
+                verdict.id, micros(event.at), verdict.agent, account.number, action.exact, verdict.environment
             )
-            taken.wording = wording_key(said.context)
-            taken.answers = self._close_answered([said], taken.at)
-            self._decisions[said.id] = taken
+            decision.wording = wording_key(verdict.context)
+            decision.answers = self._close_answered([verdict], decision.at)
+            self._decisions[verdict.id] = decision
             _forget_oldest(self._decisions)
-        if taken is not None:
-            self._apply_outcome(taken, 0.0 if event.quality is None else event.quality, event)
+        if decision is not None:
+            self._apply_outcome(decision, 0.0 if event.quality is None else event.quality, event)
 
     def _fold_check(self, event: FailureEvent) -> None:
         pattern = self._pattern_of(event)
@@ -341,43 +341,43 @@ class PatternRecognizer:
             pattern = self.index.find(
                 extract_error_signature(event.error), " ".join(parsing.parse_action(event.action).head)
             )
-        watch, named = self._find_check(event.id), self._find_check(event.name)
+        check, named = self._find_check(event.id), self._find_check(event.name)
         if named is None and not event.action.strip():
             named = self._find_check_by_former_name(event.name)
-        if watch is None and named is not None and (pattern is None or named.pattern == pattern.id):
-            watch = named
-        if watch is None and pattern is not None and not event.action.strip():
-            watch = self._suggested_check(pattern, event)
-            self._aliases[event.id] = watch.id
-        if watch is None:
+        if check is None and named is not None and (pattern is None or named.pattern == pattern.id):
+            check = named
+        if check is None and pattern is not None and not event.action.strip():
+            check = self._suggested_check(pattern, event)
+            self._aliases[event.id] = check.id
+        if check is None:
             if not event.action.strip():
                 return
-            watch = CheckState(event.id, pattern.id if pattern else "", micros(event.at))
-            watch.action, watch.context, watch.features = event.action, event.context, _features(event)
-            self._index_check(watch)
+            check = CheckState(event.id, pattern.id if pattern else "", micros(event.at))
+            check.action, check.context, check.features = event.action, event.context, _features(event)
+            self._index_check(check)
             if pattern is not None:
-                self._attach(pattern, watch)
-        watch.name = self._free_name(event.name, watch.id) if event.name else watch.name
-        watch.verify = event.verify or watch.verify
-        watch.stage = event.stage or watch.stage
-        watch.command = event.command if event.command is not None else watch.command
-        if event.status and (watch.held or event.status != "active"):
-            # Generating a check again says "active", and leaves it the status that it earned.
-            watch.held = event.status != "active"
-            watch.status = event.status
-            watch.counts.restart()
-        self._update_title(watch)
+                self._attach(pattern, check)
+        check.name = self._free_name(event.name, check.id) if event.name else check.name
+        check.verify = event.verify or check.verify
+        check.stage = event.stage or check.stage
+        check.command = event.command if event.command is not None else check.command
+        if event.status and (check.held or event.status != "active"):
+            # Generating a check again passes "active", which must not reset its earned status.
+            check.held = event.status != "active"
+            check.status = event.status
+            check.counts.restart()
+        self._update_title(check)
 
     def _fold_verdict(self, event: FailureEvent) -> None:
         fired = self._checks_of_verdict(event)
-        for watch in fired:
-            watch.fired += 1
-            watch.last_fired = micros(event.at)
+        for check in fired:
+            check.fired += 1
+            check.last_fired = micros(event.at)
         if event.verdict in ("warn", "block"):
             self.history.count_refusal(*_parse(event))
         elif event.verdict == "allow":
             self.history.start_trial(*_parse(event))
-        said = _RecordedVerdict(
+        verdict = _RecordedVerdict(
             event.id,
             micros(event.at),
             event.agent,
@@ -385,9 +385,9 @@ class PatternRecognizer:
             event.context,
             event.features,
             event.environment,
-            tuple(watch.id for watch in fired),
+            tuple(check.id for check in fired),
         )
-        self._verdicts[event.id] = said
+        self._verdicts[event.id] = verdict
         _forget_oldest(self._verdicts)
         if fired:
             waiting = self._waiting.pop(_context_key(event), [])
@@ -399,7 +399,7 @@ class PatternRecognizer:
 
         An earlier version knew a failure, and so its check, by another id.
         """
-        named = [watch for id in event.checks if (watch := self._find_check(id)) is not None]
+        named = [check for id in event.checks if (check := self._find_check(id)) is not None]
         if named or not event.checks:
             return named
         failed = [
@@ -412,14 +412,14 @@ class PatternRecognizer:
         return [self.checks[id] for id in checks[: len(event.checks)]]
 
     def _fold_check_run(self, event: FailureEvent) -> None:
-        watch = self._find_check(event.subject or "")
-        if watch is None and (pattern := self._find_pattern(event.memory)) is not None:
-            watch = next((self.checks[id] for id in pattern.checks), None)
-        if watch is not None:
+        check = self._find_check(event.subject or "")
+        if check is None and (pattern := self._find_pattern(event.memory)) is not None:
+            check = next((self.checks[id] for id in pattern.checks), None)
+        if check is not None:
             met = event.quality is not None and event.quality >= GOOD
-            watch.runs += 1
-            watch.passed += met
-            watch.verified = micros(event.at) if met else None
+            check.runs += 1
+            check.passed += met
+            check.verified = micros(event.at) if met else None
 
     def _account(
         self, event: FailureEvent | _RecordedVerdict, action: ParsedAction, context: ParsedContext
@@ -435,13 +435,13 @@ class PatternRecognizer:
         where = (event.situation, *sorted(context.features)) if event.situation else (context.key,)
         return self.index.find_or_add_unexplained(text, place, digest("action", action.key, *where), action.head)
 
-    def _apply_outcome(self, taken: _RecordedDecision, quality: float, event: FailureEvent) -> None:
+    def _apply_outcome(self, decision: _RecordedDecision, quality: float, event: FailureEvent) -> None:
         """Record the outcome of a decision; a later outcome replaces an earlier one and everything learned from it."""
         error = event.error
-        account = self.history.accounts[taken.account]
+        account = self.history.accounts[decision.account]
         action = account.action
-        before, earlier = taken.quality, taken.pattern
-        self._undo_outcome(taken)
+        before, earlier = decision.quality, decision.pattern
+        self._undo_outcome(decision)
         pattern = None
         if quality < GOOD or (error.strip() and quality < 1):
             known = [id for id in self._of_account.get(account.number, ()) if self.index.patterns[id].times]
@@ -451,36 +451,37 @@ class PatternRecognizer:
                 pattern = self.index.patterns[known[0]]
             else:
                 pattern = self._recognise(event, account.action_text, account.context_text, action, account.context)
-        taken.quality, taken.pattern = quality, pattern.id if pattern else None
+        decision.quality, decision.pattern = quality, pattern.id if pattern else None
         if before is None:
             self.history.add(
-                account, ActionAttempt(taken.id, taken.at, quality, taken.exact, taken.pattern, taken.wording)
+                account,
+                ActionAttempt(decision.id, decision.at, quality, decision.exact, decision.pattern, decision.wording),
             )
         else:
-            self.history.correct_outcome(account, taken.id, quality, taken.pattern, before)
+            self.history.correct_outcome(account, decision.id, quality, decision.pattern, before)
         joined: list[str] = []
         if pattern is not None:
-            self._add_occurrence(pattern, taken.id, taken, account)
+            self._add_occurrence(pattern, decision.id, decision, account)
             joined = self._watch_account(pattern, account)
-        taken.counted = self._count_attempt(account, quality, taken.answers, joined)
+        decision.counted = self._count_attempt(account, quality, decision.answers, joined)
         if pattern is not None:
-            self._suggest_check(pattern, taken)
+            self._suggest_check(pattern, decision)
 
-    def _undo_outcome(self, taken: _RecordedDecision) -> None:
+    def _undo_outcome(self, decision: _RecordedDecision) -> None:
         """Undo what a decision's earlier outcome was counted as."""
-        if taken.quality is None:
+        if decision.quality is None:
             return
-        for id, how in taken.counted.items():
+        for id, how in decision.counted.items():
             counts = self.checks[id].counts
             if how in ("ahead", "changed"):
-                counts.count_spoken(taken.quality, ahead=how == "ahead", times=-1)
+                counts.count_spoken(decision.quality, ahead=how == "ahead", times=-1)
             else:
-                counts.count_silent(taken.quality, loosened=how == "loosened", times=-1)
-        if taken.pattern is not None:
-            pattern, account = self.index.patterns[taken.pattern], self.history.accounts[taken.account]
-            pattern.times.pop(taken.id, None)
-            self._of_event.pop(taken.id, None)
-            _count_texts(pattern, account, taken.agent, taken.environment, -1)
+                counts.count_silent(decision.quality, loosened=how == "loosened", times=-1)
+        if decision.pattern is not None:
+            pattern, account = self.index.patterns[decision.pattern], self.history.accounts[decision.account]
+            pattern.times.pop(decision.id, None)
+            self._of_event.pop(decision.id, None)
+            _count_texts(pattern, account, decision.agent, decision.environment, -1)
 
     def _add_occurrence(
         self, pattern: Pattern, id: str, event: FailureEvent | _RecordedDecision, account: ActionAccount | None
@@ -511,24 +512,24 @@ class PatternRecognizer:
         ]
         counted |= {id: "silent" for id in watching if id not in counted}
         for id, how in counted.items():
-            watch = self.checks[id]
+            check = self.checks[id]
             if how != "silent":
-                watch.counts.count_spoken(quality, ahead=how == "ahead")
+                check.counts.count_spoken(quality, ahead=how == "ahead")
             else:
-                counted[id] = "loosened" if watch.status == "loosened" else how
-                watch.counts.count_silent(quality, loosened=watch.status == "loosened", known=id in joined)
-            self._update_status(watch)
+                counted[id] = "loosened" if check.status == "loosened" else how
+                check.counts.count_silent(quality, loosened=check.status == "loosened", known=id in joined)
+            self._update_status(check)
         return counted
 
-    def _update_status(self, watch: CheckState) -> None:
-        status = watch.status if watch.held else next_status(watch.status, watch.counts)
-        if status != watch.status:
-            watch.status = status
-            watch.counts.restart()
+    def _update_status(self, check: CheckState) -> None:
+        status = check.status if check.held else next_status(check.status, check.counts)
+        if status != check.status:
+            check.status = status
+            check.counts.restart()
 
     def _record_solution(self, pattern: Pattern, event: FailureEvent) -> None:
         text = event.solution.strip()
-        solution = pattern.solutions.setdefault(normal_form(text), TriedSolution(text))
+        solution = pattern.solutions.setdefault(normal_form(text), SolutionRecord(text))
         solution.tried += 1
         solution.helped += 1.0 if event.helped is None else event.helped
         solution.noted += event.kind == "failure" and event.helped is None
@@ -548,27 +549,27 @@ class PatternRecognizer:
     def _suggested_check(self, pattern: Pattern, event: FailureEvent | _RecordedDecision) -> CheckState:
         id = check_templates.check_id(pattern.id)
         if id not in self.checks:
-            watch = CheckState(id, pattern.id, event.at if isinstance(event.at, int) else micros(event.at))
-            self._index_check(watch)
-            self._attach(pattern, watch)
+            check = CheckState(id, pattern.id, event.at if isinstance(event.at, int) else micros(event.at))
+            self._index_check(check)
+            self._attach(pattern, check)
         self._update_title(self.checks[id])
         return self.checks[id]
 
-    def _update_title(self, watch: CheckState) -> None:
+    def _update_title(self, check: CheckState) -> None:
         """Update the display name of a check: the one it was given, or one derived from its subject."""
-        watch.title = watch.name or self._derive_name(watch)
-        self._titles[watch.title] = watch.id
+        check.title = check.name or self._derive_name(check)
+        self._titles[check.title] = check.id
 
-    def _derive_name(self, watch: CheckState) -> str:
+    def _derive_name(self, check: CheckState) -> str:
         """Return a unique name that tells what a check is about."""
-        pattern = self.index.patterns.get(watch.pattern)
+        pattern = self.index.patterns.get(check.pattern)
         if pattern is None:
-            return self._free_name(check_templates.action_check_name(watch.action), watch.id)
+            return self._free_name(check_templates.action_check_name(check.action), check.id)
         solution = next((one.text for one in pattern.ranked_solutions()[:1] if one.rate >= GOOD), "")
-        name = check_templates.check_name(pattern.name, solution or watch.verify)
-        if self._titles.get(name, watch.id) == watch.id:
+        name = check_templates.check_name(pattern.name, solution or check.verify)
+        if self._titles.get(name, check.id) == check.id:
             return name
-        return self._free_name(check_templates.pattern_check_name(pattern.name), watch.id)
+        return self._free_name(check_templates.pattern_check_name(pattern.name), check.id)
 
     def _free_name(self, name: str, id: str) -> str:
         """Return the name, with a number if another check has it."""
@@ -578,15 +579,15 @@ class PatternRecognizer:
             free = check_templates.another_name(name, number)
         return free
 
-    def _attach(self, pattern: Pattern, watch: CheckState) -> None:
-        pattern.checks.append(watch.id)
+    def _attach(self, pattern: Pattern, check: CheckState) -> None:
+        pattern.checks.append(check.id)
         for number in pattern.accounts:
-            _count_past(watch.counts, self.history.accounts[number])
+            _count_past(check.counts, self.history.accounts[number])
 
-    def _index_check(self, watch: CheckState) -> None:
-        self.checks[watch.id] = watch
-        if watch.action:
-            self._rules.setdefault(parsing.parse_action(watch.action).does, []).append(watch.id)
+    def _index_check(self, check: CheckState) -> None:
+        self.checks[check.id] = check
+        if check.action:
+            self._rules.setdefault(parsing.parse_action(check.action).does, []).append(check.id)
 
     def _answer_verdicts(self, event: FailureEvent, action: ParsedAction) -> dict[str, bool]:
         """Return the checks whose verdicts an action answers, each with whether it was ignored.
@@ -596,44 +597,51 @@ class PatternRecognizer:
         named = [id for id in (event.subject or "", *event.based_on) if id in self._verdicts]
         waiting = [id for id in self._waiting.get(_context_key(event), ()) if self._is_waiting(id, micros(event.at))]
         taken, changed = list[_RecordedVerdict](), list[_RecordedVerdict]()
-        for said in (self._verdicts[id] for id in dict.fromkeys([*waiting, *named])):
-            asked = parsing.parse_action(said.action)
-            remedy = self._is_remedy(said, action) and action.exact != asked.exact
+        for verdict in (self._verdicts[id] for id in dict.fromkeys([*waiting, *named])):
+            asked = parsing.parse_action(verdict.action)
+            remedy = self._is_remedy(verdict, action) and action.exact != asked.exact
             if remedy and not _does_the_same_task(action, asked):
-                said.heeded = micros(event.at) if _went_well(event) else said.heeded
-            elif remedy or (said.id in named and not _is_same(asked, action)):
-                changed.append(said)
+                verdict.heeded = micros(event.at) if _went_well(event) else verdict.heeded
+            elif remedy or (verdict.id in named and not _is_same(asked, action)):
+                changed.append(verdict)
             elif _is_same(asked, action):
-                taken.append(said)
-        for said in changed:
-            self._close_verdict(said)
-        return {id: False for said in changed for id in said.checks} | self._close_answered(taken, micros(event.at))
+                taken.append(verdict)
+        for verdict in changed:
+            self._close_verdict(verdict)
+        return {id: False for verdict in changed for id in verdict.checks} | self._close_answered(
+            taken, micros(event.at)
+        )
 
     def _close_answered(self, taken: Sequence[_RecordedVerdict], at: int) -> dict[str, bool]:
         """Close the verdicts whose action is taken; return their checks, each with whether it was ignored."""
-        heeded = {id for said in taken for id in said.checks if said.heeded or self._verified(id, said.at, at)}
-        for said in taken:
-            self._close_verdict(said)
-        return {id: id not in heeded for said in taken for id in said.checks}
+        heeded = {
+            id for verdict in taken for id in verdict.checks if verdict.heeded or self._verified(id, verdict.at, at)
+        }
+        for verdict in taken:
+            self._close_verdict(verdict)
+        return {id: id not in heeded for verdict in taken for id in verdict.checks}
 
-    def _close_verdict(self, said: _RecordedVerdict) -> None:
+    def _close_verdict(self, verdict: _RecordedVerdict) -> None:
         """Stop waiting for an answer to a verdict."""
-        place, said.heeded = _context_key(said), None
-        left = [id for id in self._waiting.pop(place, ()) if id != said.id]
+        place, verdict.heeded = _context_key(verdict), None
+        left = [id for id in self._waiting.pop(place, ()) if id != verdict.id]
         if left:
             self._waiting[place] = left
 
     def _is_waiting(self, id: str, until: int) -> bool:
         """Return whether a verdict is known and recent."""
-        said = self._verdicts.get(id)
-        return said is not None and 0 <= until - (said.heeded or said.at) <= ANSWERED_WITHIN / timedelta(microseconds=1)
+        verdict = self._verdicts.get(id)
+        if verdict is None:
+            return False
+        age = until - (verdict.heeded or verdict.at)
+        return 0 <= age <= ANSWERED_WITHIN / timedelta(microseconds=1)
 
-    def _is_remedy(self, said: _RecordedVerdict, action: ParsedAction) -> bool:
+    def _is_remedy(self, verdict: _RecordedVerdict, action: ParsedAction) -> bool:
         """Return whether an action is a known solution of a verdict's failure, or what one of its checks asks for."""
-        watches = [self.checks[id] for id in said.checks]
-        patterns = [self.index.patterns[watch.pattern] for watch in watches if watch.pattern]
+        checks = [self.checks[id] for id in verdict.checks]
+        patterns = [self.index.patterns[check.pattern] for check in checks if check.pattern]
         texts = [one.text for pattern in patterns for one in pattern.solutions.values()]
-        texts += [watch.verify for watch in watches if watch.verify]
+        texts += [check.verify for check in checks if check.verify]
         return any(_is_same(parsing.parse_action(text), action) for text in texts)
 
     def _verified(self, check: str, since: int, until: int) -> bool:
@@ -660,37 +668,37 @@ class PatternRecognizer:
                 return self.checks[pattern.checks[0]]
         return None
 
-    def _stage(self, watch: CheckState, pattern: FailurePattern | None) -> str:
+    def _stage(self, check: CheckState, pattern: FailurePattern | None) -> str:
         """Return the stage of a check, from the environments, tags and contexts of its failures."""
-        if pattern is None or watch.action:
-            return check_templates.stage(_environments(watch.features), [*_labels(watch.features), watch.context])
-        accounts = self.index.patterns[watch.pattern].accounts[-NEWEST_ACCOUNTS:]
+        if pattern is None or check.action:
+            return check_templates.stage(_environments(check.features), [*_labels(check.features), check.context])
+        accounts = self.index.patterns[check.pattern].accounts[-NEWEST_ACCOUNTS:]
         around = [self.history.accounts[number].context.features for number in accounts]
         labels = [label for features in around for label in _labels(features)]
         return check_templates.stage(pattern.environments, [*labels, *pattern.contexts])
 
-    def _view_check(self, watch: CheckState, pattern: FailurePattern | None) -> PreventionCheck:
+    def _view_check(self, check: CheckState, pattern: FailurePattern | None) -> PreventionCheck:
         texts = (
-            ((watch.action,), (watch.context,))
-            if watch.action or pattern is None
+            ((check.action,), (check.context,))
+            if check.action or pattern is None
             else (pattern.actions, pattern.contexts)
         )
-        told = check_templates.what_to_verify(pattern) if pattern else check_templates.what_to_consider(watch.action)
+        told = check_templates.what_to_verify(pattern) if pattern else check_templates.what_to_consider(check.action)
         return PreventionCheck(
-            id=watch.id,
-            name=watch.title,
-            pattern_id=watch.pattern,
-            verify=watch.verify or told,
+            id=check.id,
+            name=check.title,
+            pattern_id=check.pattern,
+            verify=check.verify or told,
             rule=check_templates.rule(*texts, error_text(pattern) if pattern else ""),
-            stage=watch.stage or self._stage(watch, pattern),
-            command=watch.command,
-            status=watch.status,
-            created_at=from_micros(watch.created),
-            fired=watch.fired,
-            last_fired=None if watch.last_fired is None else from_micros(watch.last_fired),
-            runs=watch.runs,
-            passed=watch.passed,
-            effect=effect(watch.counts),
+            stage=check.stage or self._stage(check, pattern),
+            command=check.command,
+            status=check.status,
+            created_at=from_micros(check.created),
+            fired=check.fired,
+            last_fired=None if check.last_fired is None else from_micros(check.last_fired),
+            runs=check.runs,
+            passed=check.passed,
+            effect=effect(check.counts),
         )
 
 

@@ -32,7 +32,7 @@ class ErrorSignature:
     """The most informative line, with values masked."""
     frames: tuple[str, ...]
     """Functions of the user's code, innermost first; library functions only if there are no others."""
-    said: str = ""
+    original: str = ""
     """The most informative line with its values, for people."""
     former: tuple[str, str] | None = None
     """Kind and message as earlier versions extracted them, if they differ."""

@@ -149,13 +149,13 @@ def _best_question(evidence: _EpisodeTable, rows: _Flags) -> int | None:
     if not len(candidates):
         return None
     words = np.array([evidence.features[int(index)].startswith(WORD) for index in candidates], dtype=np.bool_)
-    # Half of the doubt is for the explicit features and half for the words, so that many words hide no feature.
+    # Half of the error rate is for explicit features and half for words, so that many words hide no feature.
     tries = np.where(words, words.sum(), (~words).sum()) * (1 + (0 < words.sum() < len(words)))
     chance = np.log(tries * ODDS)
     for gain in (np.minimum(turning, any_change)[candidates], any_change[candidates]):
         best = int((gain - chance).argmax())
         if gain[best] > chance[best]:
-            as_good = candidates[gain >= gain[best] - 1e-9]  # the same division by another name: features first
+            as_good = candidates[gain >= gain[best] - 1e-9]  # equivalent divisions: explicit features first
             return int(as_good[0])
     return None
 
@@ -182,7 +182,7 @@ def _gains(evidence: _EpisodeTable, rows: _Flags) -> tuple[_Numbers, _Numbers, _
         expected, seen = _sums(of, tried * rate, features), _sums(of, worked, features)
         moved = np.clip(rate * ((seen + 0.5) / (expected + 0.5))[of], 0.005, 0.995)
         shifted += worked * np.log(moved / rate) + (tried - worked) * np.log((1 - moved) / (1 - rate))
-    # For each action by itself: divided or not, as likely.
+    # A priori, each action is as likely divided as not.
     turning, any_change = (np.logaddexp(gain, 0) - math.log(2) for gain in (divided - shifted, divided))
     support = _sums(feature, np.ones(len(feature)), features)
     return _sums(of, turning, features), _sums(of, any_change, features), support
@@ -236,14 +236,14 @@ def _make_branch(
     by_action: dict[int, list[int]] = defaultdict(list)
     for row in inside:
         by_action[int(evidence.action[row])].append(row)
-    accounts = []
+    candidates = []
     for action, mine in by_action.items():
         several = [evidence.episodes[row] for row in mine]
         outcomes = zip(evidence.quality[mine].tolist(), evidence.weight[mine].tolist(), strict=True)
-        accounts.append(_LeafAction(evidence.names[action], several, rate_after(outcomes, evidence.expected[action])))
-    accounts.sort(key=lambda account: (-account.belief.mean, -len(account.episodes), account.action))
-    best = _choose(accounts, usual, threshold)
-    rivals = [account for account in accounts if account is not best]
+        candidates.append(_LeafAction(evidence.names[action], several, rate_after(outcomes, evidence.expected[action])))
+    candidates.sort(key=lambda candidate: (-candidate.belief.mean, -len(candidate.episodes), candidate.action))
+    best = _choose(candidates, usual, threshold)
+    rivals = [candidate for candidate in candidates if candidate is not best]
     confidence = best.belief.beats(rivals[0].belief) if rivals else 1 - best.belief.below(GOOD)
     reason = _abstention(best, rivals, len(inside), threshold)
     record = best.record()
@@ -256,14 +256,14 @@ def _make_branch(
         confidence=min(1.0, max(0.0, confidence)),
         abstained=reason is not None,
         reason=reason or _recommendation(rivals, confidence, threshold),
-        actions=tuple(account.record() for account in [best, *rivals][:SHOWN]),
+        actions=tuple(candidate.record() for candidate in [best, *rivals][:SHOWN]),
     )
 
 
 def _choose(best_first: Sequence[_LeafAction], usual: str | None, threshold: float) -> _LeafAction:
     """Return the first action if it is clearly better than the usual one: among many, one looks better by chance."""
     first = best_first[0]
-    known = next((account for account in best_first if account.action == usual), first)
+    known = next((candidate for candidate in best_first if candidate.action == usual), first)
     clearly = 1 - (1 - threshold) / max(1, len(best_first) - 1)
     return first if known is first or first.belief.beats(known.belief) >= clearly else known
 

@@ -66,7 +66,7 @@ def key_factors(
     candidates = [
         candidate
         for candidate in _candidates(cases, quality, weight, support)
-        if least_p(candidate.table) <= rate  # what could never be told from chance is not a try
+        if least_p(candidate.table) <= rate  # what could never pass is not tested
     ]
     ordered = sorted(candidates, key=lambda c: (c.p, _preference(c)))
     found = _discoveries(ordered, rate)

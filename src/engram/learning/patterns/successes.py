@@ -14,7 +14,6 @@ from engram.learning.situations.similar_contexts import (
     ContextGroup,
     descriptive_features,
     distinct_episodes,
-    group_episodes,
 )
 from engram.model.success import Contrast, ReplicationStep, SuccessPattern
 from engram.text.terms import digest, normal_form
@@ -33,17 +32,6 @@ _UNNAMED = re.compile(r"[\W_]+")
 
 _Step = tuple[str, int]  # an action, and which of its occurrences in the run
 _Runs = Sequence[Sequence[DecisionEpisode]]
-
-
-def success_patterns(
-    episodes: Iterable[DecisionEpisode], runs: _Runs = (), *, false_discoveries: float = FALSE_DISCOVERIES
-) -> tuple[SuccessPattern, ...]:
-    """Return the patterns in a set of episodes, in any order, the most certain first.
-
-    `runs` are the tasks the episodes belong to, each in the order of its steps; their episodes count as well.
-    """
-    groups = group_episodes([*episodes, *(episode for run in runs for episode in run)])
-    return patterns_in_groups(groups, runs, false_discoveries=false_discoveries)
 
 
 def patterns_in_groups(

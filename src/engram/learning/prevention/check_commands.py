@@ -31,7 +31,7 @@ def run_check_command(
     Raises `NotAllowed` without permission, and `InvalidInput` if the program cannot be started.
     """
     if not allowed:
-        raise NotAllowed("commands of checks run only with your permission; say so explicitly to run this one")
+        raise NotAllowed("the command of a check runs only with your permission; allow it explicitly to run it")
     if (
         isinstance(command, str)
         or not command

@@ -111,42 +111,42 @@ def check(
     now: datetime,
     features: frozenset[str] = frozenset(),
     environment: str = "",
-    alike: SituationView | None = None,
+    situation: SituationView | None = None,
     settings: VerdictSettings = SETTINGS,
 ) -> Verdict:
     """Allow, warn or block, with the failures behind that and what worked instead; learns nothing.
 
-    An unknown action is allowed, with empty lists. `alike` is the situation of the context.
+    An unknown action is allowed, with empty lists. `situation` is that of the context.
     """
-    asked, place = parsing.parse_action(action), parsing.parse_context(context, features, environment)
-    matches = known.history.matches(asked, place, alike) if asked.key else []
-    named = _patterns_naming(known, asked, place)
-    rules = [watch for watch in known.rules(asked) if _applies(watch, asked, place)]
+    parsed, where = parsing.parse_action(action), parsing.parse_context(context, features, environment)
+    matches = known.history.matches(parsed, where, situation) if parsed.key else []
+    named = _patterns_naming(known, parsed, where)
+    rules = [check_state for check_state in known.rules(parsed) if _applies(check_state, parsed, where)]
     failed = [match for match in matches if any(one.quality < GOOD for one in match.episodes)]
     if not failed and not named and not rules:
         reason = _past_reason(matches)
         return Verdict(decision="allow", action=action, context=context, confidence=0.0, reason=reason)
     time = micros(now)
-    pieces = _weigh_attempts(known, matches, named, asked, time, settings)
-    belief = _combine_rings(pieces, failed, settings)
-    here = _in_situation(asked, matches, now)
+    attempts = _weigh_attempts(known, matches, named, parsed, time, settings)
+    belief = _combine_rings(attempts, failed, settings)
+    here = _in_situation(parsed, matches, now)
     sure = 1 - belief.rate.below(0.5)
-    patterns = _patterns(known, pieces)
+    patterns = _patterns(known, attempts)
     status = _status(known, patterns[0]) if patterns else "active"
     failures = max(belief.failures, here.failures() if here else 0)
     decided = _reconcile(_decide(belief, sure, failures, settings), here and here.belief, failures, settings)
-    decision = _apply_check_status(decided, status, pieces, failed, settings)
+    decision = _apply_check_status(decided, status, attempts, failed, settings)
     due = decision != "allow" and _is_trial_due(failed, settings)
     decision = "allow" if due else decision
     spoke = _firing_checks(known, patterns, rules, decision)
-    if decision == "allow" and any(watch.status != "retired" for watch in rules):
+    if decision == "allow" and any(check_state.status != "retired" for check_state in rules):
         decision = "warn"
     return Verdict(
         decision=decision,
         action=action,
         context=context,
         failures=_failures(known, matches, named),
-        instead=_instead(known, patterns, asked, place, failed, alike, now) if decision != "allow" else (),
+        instead=_instead(known, patterns, parsed, where, failed, situation, now) if decision != "allow" else (),
         confidence=min(max(sure if here is None else here.belief.below(GOOD), 0.0), 1.0),
         failure_rate=belief.rate.mean if here is None else 1 - here.belief.mean,
         reason=TRIAL_REASON if due and decision == "allow" else _reason(decision, matches, failed, named, rules, here),
@@ -172,52 +172,52 @@ def failed_elsewhere(known: PatternRecognizer, action: str) -> bool:
     return known.history.failed_elsewhere(parsing.parse_action(action))
 
 
-def _applies(watch: CheckState, asked: ParsedAction, place: ParsedContext) -> bool:
-    own = parsing.parse_context(watch.context, watch.features)
-    return action_similarity(parsing.parse_action(watch.action), asked) * context_similarity(own, place) >= 0.6
+def _applies(check_state: CheckState, parsed: ParsedAction, where: ParsedContext) -> bool:
+    own = parsing.parse_context(check_state.context, check_state.features)
+    return action_similarity(parsing.parse_action(check_state.action), parsed) * context_similarity(own, where) >= 0.6
 
 
-def _patterns_naming(known: PatternRecognizer, asked: ParsedAction, place: ParsedContext) -> list[Pattern]:
+def _patterns_naming(known: PatternRecognizer, parsed: ParsedAction, where: ParsedContext) -> list[Pattern]:
     """Return failures recorded without an action whose message names this one."""
-    words = tuple(term for word in asked.head for term in index_terms(word))
-    return [pattern for pattern in known.index.find_mentioning(words)[:SHOWN] if _happens_in(pattern, place)]
+    words = tuple(term for word in parsed.head for term in index_terms(word))
+    return [pattern for pattern in known.index.find_mentioning(words)[:SHOWN] if _happens_in(pattern, where)]
 
 
-def _happens_in(pattern: Pattern, place: ParsedContext) -> bool:
+def _happens_in(pattern: Pattern, where: ParsedContext) -> bool:
     contexts = [parsing.parse_context(text) for text in islice(pattern.contexts, COMPARED)]
-    return not contexts or any(context_similarity(context, place) >= 0.5 for context in contexts)
+    return not contexts or any(context_similarity(context, where) >= 0.5 for context in contexts)
 
 
 def _weigh_attempts(
     known: PatternRecognizer,
     matches: Sequence[HistoryMatch],
     named: Sequence[Pattern],
-    asked: ParsedAction,
+    parsed: ParsedAction,
     now: int,
     settings: VerdictSettings,
 ) -> list[_WeighedAttempt]:
     """Return every attempt that counts with its weight, newest first."""
     found, worth = list[_WeighedAttempt](), dict[str, float]()
-    head = " ".join(asked.head)
+    head = " ".join(parsed.head)
     for match in matches:
         same = match.similarity == 1
         for one in match.episodes:
-            ring = SIMILAR if not same else VERY_SAME if one.exact == asked.exact else SAME
+            ring = SIMILAR if not same else VERY_SAME if one.exact == parsed.exact else SAME
             weight = settings.other_values if ring == SAME else match.similarity**2
             if one.pattern is not None:
                 if one.pattern not in worth:
                     share = known.index.patterns[one.pattern].share(head)
                     worth[one.pattern] = min(1.0, max(settings.everywhere, 3 * share))
                 weight *= worth[one.pattern]
-            found.append(_WeighedAttempt(ring, one.at, weight, one.quality, one.pattern, one.exact == asked.exact))
+            found.append(_WeighedAttempt(ring, one.at, weight, one.quality, one.pattern, one.exact == parsed.exact))
     for pattern in named:
         times = sorted(pattern.times.values())[-EPISODES:]
         found += [_WeighedAttempt(SIMILAR, at, NAMED_SIMILARITY**2, 0.0, pattern.id) for at in times]
-    found.sort(key=lambda piece: (-piece.at, piece.ring))
+    found.sort(key=lambda attempt: (-attempt.at, attempt.ring))
     return _aged(found, now, settings)
 
 
-def _aged(pieces: Iterable[_WeighedAttempt], now: int, settings: VerdictSettings) -> list[_WeighedAttempt]:
+def _aged(attempts: Iterable[_WeighedAttempt], now: int, settings: VerdictSettings) -> list[_WeighedAttempt]:
     """Reduce the weights by age and by later outcomes; the attempts are newest first.
 
     Outcomes of the identical action elsewhere count as later outcomes here; those with other values do not.
@@ -226,40 +226,40 @@ def _aged(pieces: Iterable[_WeighedAttempt], now: int, settings: VerdictSettings
     half_life = settings.half_life / timedelta(microseconds=1)
     good, bad = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]
     same_good, same_bad = 0.0, 0.0
-    for piece in pieces:
-        ring = piece.ring
+    for attempt in attempts:
+        ring = attempt.ring
         newer = good[ring] + bad[ring]
         gained, lost = (same_good, same_bad) if ring == VERY_SAME else (good[ring], bad[ring])
-        against = settings.broken ** (piece.quality * lost) * settings.mended ** ((1 - piece.quality) * gained)
+        against = settings.broken ** (attempt.quality * lost) * settings.mended ** ((1 - attempt.quality) * gained)
         kept: float = settings.fading**newer * against
-        weight: float = piece.weight * kept * 0.5 ** (max(0, now - piece.at) / half_life)
-        aged.append(_WeighedAttempt(ring, piece.at, weight, piece.quality, piece.pattern, piece.same))
-        good[ring] += piece.weight * piece.quality
-        bad[ring] += piece.weight * (1 - piece.quality)
-        if piece.same:
-            same_good += piece.weight * piece.quality
-            same_bad += piece.weight * (1 - piece.quality)
+        weight: float = attempt.weight * kept * 0.5 ** (max(0, now - attempt.at) / half_life)
+        aged.append(_WeighedAttempt(ring, attempt.at, weight, attempt.quality, attempt.pattern, attempt.same))
+        good[ring] += attempt.weight * attempt.quality
+        bad[ring] += attempt.weight * (1 - attempt.quality)
+        if attempt.same:
+            same_good += attempt.weight * attempt.quality
+            same_bad += attempt.weight * (1 - attempt.quality)
     return aged
 
 
 def _combine_rings(
-    pieces: Sequence[_WeighedAttempt], failed: Sequence[HistoryMatch], settings: VerdictSettings
+    attempts: Sequence[_WeighedAttempt], failed: Sequence[HistoryMatch], settings: VerdictSettings
 ) -> _RingBelief:
     """Combine the rings, from the widest to the narrowest that has attempts."""
     rate = Beta(settings.hold * settings.unknown, settings.hold * (1 - settings.unknown))
     for ring in (SIMILAR, SAME, VERY_SAME):
-        own = [piece for piece in pieces if piece.ring == ring]
+        own = [attempt for attempt in attempts if attempt.ring == ring]
         if own:
-            broke = sum(piece.weight * (1 - piece.quality) for piece in own)
-            worked = sum(piece.weight * piece.quality for piece in own)
+            broke = sum(attempt.weight * (1 - attempt.quality) for attempt in own)
+            worked = sum(attempt.weight * attempt.quality for attempt in own)
             rate = Beta(settings.hold * rate.mean + broke, settings.hold * (1 - rate.mean) + worked)
-    here = [piece for piece in pieces if piece.ring != SIMILAR] or pieces
-    last = min(pieces, key=lambda piece: (piece.ring, -piece.at), default=None)
+    here = [attempt for attempt in attempts if attempt.ring != SIMILAR] or attempts
+    last = min(attempts, key=lambda attempt: (attempt.ring, -attempt.at), default=None)
     nearest = max((match.similarity for match in failed), default=0.0)
-    failures = sum(1 for piece in here if piece.quality < GOOD)
-    very_same = [piece for piece in pieces if piece.ring == VERY_SAME]
-    only_failed = bool(very_same) and all(piece.quality < GOOD for piece in very_same)
-    fresh = sum(piece.weight for piece in very_same) >= settings.warn
+    failures = sum(1 for attempt in here if attempt.quality < GOOD)
+    very_same = [attempt for attempt in attempts if attempt.ring == VERY_SAME]
+    only_failed = bool(very_same) and all(attempt.quality < GOOD for attempt in very_same)
+    fresh = sum(attempt.weight for attempt in very_same) >= settings.warn
     return _RingBelief(rate, failures, last is not None and last.quality >= GOOD, only_failed and fresh, nearest)
 
 
@@ -284,14 +284,14 @@ class _SituationRecord(NamedTuple):
         return sum(one.quality < GOOD for one in self.outcomes)
 
 
-def _in_situation(asked: ParsedAction, matches: Sequence[HistoryMatch], now: datetime) -> _SituationRecord | None:
+def _in_situation(parsed: ParsedAction, matches: Sequence[HistoryMatch], now: datetime) -> _SituationRecord | None:
     """Return the record of an action in this situation; with other values only if it has no attempts with these.
 
     `None` if it was not tried there.
     """
     near = [one for one in matches if one.action == 1 and one.context >= SAME_SITUATION and one.account.context_text]
     episodes = [(one, match.context == 1, match.account) for match in near for one in match.episodes]
-    own = [each for each in episodes if each[0].exact == asked.exact] or episodes
+    own = [each for each in episodes if each[0].exact == parsed.exact] or episodes
     known = sorted(
         (one.at, one.id, one.quality, here, circumstances(account.context.features)) for one, here, account in own
     )
@@ -318,23 +318,23 @@ def _is_trial_due(failed: Sequence[HistoryMatch], settings: VerdictSettings) -> 
     if not failed or not settings.refusals:
         return False
     newest = sorted(failed[0].episodes, key=lambda one: -one.at)
-    times = next((place for place, one in enumerate(newest) if one.quality >= GOOD), len(newest))
+    times = next((number for number, one in enumerate(newest) if one.quality >= GOOD), len(newest))
     return failed[0].account.refused >= settings.refusals * min(settings.patience, max(times, 1))
 
 
-def _patterns(known: PatternRecognizer, pieces: Sequence[_WeighedAttempt]) -> list[Pattern]:
+def _patterns(known: PatternRecognizer, attempts: Sequence[_WeighedAttempt]) -> list[Pattern]:
     """Return the patterns of the failures among the evidence, by weight."""
     weights = dict[str, float]()
-    for piece in pieces:
-        if piece.pattern is not None and piece.quality < GOOD:
-            weights[piece.pattern] = weights.get(piece.pattern, 0.0) + piece.weight
+    for attempt in attempts:
+        if attempt.pattern is not None and attempt.quality < GOOD:
+            weights[attempt.pattern] = weights.get(attempt.pattern, 0.0) + attempt.weight
     return [known.index.patterns[id] for id in sorted(weights, key=lambda id: (-weights[id], id))]
 
 
 def _apply_check_status(
     decision: Decision,
     status: CheckStatus,
-    pieces: Sequence[_WeighedAttempt],
+    attempts: Sequence[_WeighedAttempt],
     failed: Sequence[HistoryMatch],
     settings: VerdictSettings,
 ) -> Decision:
@@ -344,7 +344,7 @@ def _apply_check_status(
     """
     if decision == "allow" or status == "active":
         return decision
-    here = [piece for piece in pieces if piece.ring != SIMILAR]
+    here = [attempt for attempt in attempts if attempt.ring != SIMILAR]
     if status == "retired" or not here:
         return "allow"
     return "warn" if _combine_rings(here, failed, settings).rate.mean >= 0.5 else "allow"
@@ -363,7 +363,7 @@ def _firing_checks(
     """Return the ids of the checks that fire, each once."""
     own = [id for pattern in patterns[:SHOWN] for id in pattern.checks] if decision != "allow" else []
     active = [id for id in own if known.checks[id].status != "retired" and not known.checks[id].action]
-    return list(dict.fromkeys([*active, *(watch.id for watch in rules if watch.status != "retired")]))
+    return list(dict.fromkeys([*active, *(check_state.id for check_state in rules if check_state.status != "retired")]))
 
 
 def _failures(
@@ -421,10 +421,10 @@ def _known_failure(known: PatternRecognizer, matches: Sequence[HistoryMatch]) ->
 def _instead(
     known: PatternRecognizer,
     patterns: Sequence[Pattern],
-    asked: ParsedAction,
-    place: ParsedContext,
+    parsed: ParsedAction,
+    where: ParsedContext,
     failed: Sequence[HistoryMatch],
-    alike: SituationView | None,
+    situation: SituationView | None,
     now: datetime,
 ) -> tuple[Remedy, ...]:
     """Return solutions that mostly helped, and other actions that mostly succeed here; best first."""
@@ -434,11 +434,12 @@ def _instead(
             if one.rate > GOOD:
                 found.setdefault(("solution", one.text), _solution(one.text, one.rate, one.tried, one.episodes))
     others = {
-        match.account.action.key: match for match in reversed(known.history.other_actions(asked, place, failed[:SHOWN]))
+        match.account.action.key: match
+        for match in reversed(known.history.other_actions(parsed, where, failed[:SHOWN]))
     }
     for match in [*reversed(others.values())][:COMPARED]:
         account = match.account
-        here = _in_situation(account.action, known.history.matches(account.action, place, alike), now)
+        here = _in_situation(account.action, known.history.matches(account.action, where, situation), now)
         near = here or _in_situation(account.action, [match._replace(action=1.0, context=SAME_SITUATION)], now)
         if near is not None and (good := _remedy_action(account, near)) is not None:
             found["action", account.action.key] = good

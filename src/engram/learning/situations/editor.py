@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pydantic import JsonValue
 
 from engram.clock import Sources
-from engram.errors import InvalidInput, NotFound
+from engram.errors import Hint, InvalidInput, NotFound
 from engram.learning import events
 from engram.learning.state import Experience
 from engram.model import Clean
@@ -46,22 +46,22 @@ class SituationEditor:
 
     def get(self, which: str) -> Situation:
         """Return the situation with this id, name or context. Raises `NotFound`."""
-        said = self._clean("situation", which)
+        cleaned = self._clean("situation", which)
         with self._experience.of(self._scope) as learned:
-            id = learned.situations.find(said)
+            id = learned.situations.find(cleaned)
             if id is not None:
                 return learned.situations.to_model(id)
-        raise _unknown(said)
+        raise _unknown(cleaned)
 
     def rename(self, which: str, name: str) -> Situation:
         """Name a situation, and pin it. Raises `NotFound` and `InvalidInput`."""
-        said = self._name(name)
+        cleaned = self._name(name)
         id = self._find(which)
         with self._experience.of(self._scope) as learned:
-            other = learned.situations.id_by_name(said)
+            other = learned.situations.id_by_name(cleaned)
         if other not in {None, id}:
-            raise InvalidInput(f"another situation is called {said!r}; merge them, or choose another name")
-        return self._append_edit(id, {"name": said, "pinned": True})
+            raise InvalidInput(f"another situation is called {cleaned!r}; merge them, or choose another name")
+        return self._append_edit(id, {"name": cleaned, "pinned": True})
 
     def merge(self, which: str, others: Sequence[str]) -> Situation:
         """Merge situations into the first, which keeps its name. Raises `NotFound` and `InvalidInput`."""
@@ -87,7 +87,8 @@ class SituationEditor:
             rest = learned.situations.wordings(id) - keys
         if missing := [text for text, key in found.items() if key is None]:
             raise NotFound(
-                f"{missing[0]!a} is no context of this situation; `engram learning situations show` lists them"
+                f"{missing[0]!a} is not a context of this situation",
+                hint=Hint("learning situations show", "lists them"),
             )
         if not keys or not rest:
             raise InvalidInput("name some of its contexts, not all of them")
@@ -101,18 +102,18 @@ class SituationEditor:
 
     def _name(self, name: str) -> str:
         """Check a user-supplied name. Raises `InvalidInput`."""
-        said = self._clean("name", name).strip()
-        if len(said) > LONGEST_NAME:
-            raise InvalidInput(f"the name has {len(said):,} characters; give one of at most {LONGEST_NAME}")
-        return said
+        cleaned = self._clean("name", name).strip()
+        if len(cleaned) > LONGEST_NAME:
+            raise InvalidInput(f"the name has {len(cleaned):,} characters; give one of at most {LONGEST_NAME}")
+        return cleaned
 
     def _find(self, which: str) -> str:
         """Find a situation to edit, by exact matches only."""
-        said = self._clean("situation", which)
+        cleaned = self._clean("situation", which)
         with self._experience.of(self._scope) as learned:
-            found = learned.situations.find_exact(said)
+            found = learned.situations.find_exact(cleaned)
         if found is None:
-            raise _unknown(said)
+            raise _unknown(cleaned)
         return found
 
     def _append_edit(self, id: str, change: dict[str, JsonValue]) -> Situation:
@@ -128,5 +129,5 @@ class SituationEditor:
             return learned.situations.to_model(current)
 
 
-def _unknown(said: str) -> NotFound:
-    return NotFound(f"there is no situation {said!a}; `engram learning situations` shows what there is")
+def _unknown(cleaned: str) -> NotFound:
+    return NotFound(f"there is no situation {cleaned!a}", hint=Hint("learning situations"))

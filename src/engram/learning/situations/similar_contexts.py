@@ -16,7 +16,7 @@ from engram.text.terms import MAX_QUERY_TERMS, STOP_WORDS, normal_form, query_te
 
 SIMILAR = 0.5
 """Share of common words above which two contexts are of one kind."""
-_INSTANCE = 0.25  # what a word with a digit in it counts: it names one case rather than a kind
+_INSTANCE = 0.25  # weight of a word with a digit: it names an instance rather than a kind
 _WORD = re2.compile(r"[\p{L}\p{N}]+")
 WORD = "word="
 

@@ -144,30 +144,30 @@ class WordGroups:
 
     def add(self, context: str) -> int | None:
         """Count a context and return its group, which may be new; `None` for a context without words."""
-        said = word_stems(context)
-        if not said:
+        stems = word_stems(context)
+        if not stems:
             return None
         self._contexts += 1
-        self._times.update(said)
-        known = self._find(said)
-        return self._begin(said) if known is None else self._count(known, said)
+        self._times.update(stems)
+        known = self._find(stems)
+        return self._begin(stems) if known is None else self._count(known, stems)
 
     def split(self, context: str) -> int | None:
         """Give a context a new group, which is found by its words from now on."""
-        said = word_stems(context)
-        return self._begin(said) if said else None
+        stems = word_stems(context)
+        return self._begin(stems) if stems else None
 
     def find(self, context: str) -> int | None:
         """Return the group of a context, `None` if there is none yet."""
-        said = word_stems(context)
-        return self._find(said) if said else None
+        stems = word_stems(context)
+        return self._find(stems) if stems else None
 
     def best_matches(self, context: str) -> list[int]:
         """Return the groups that match the words of a context equally well, the group of the context first."""
-        said = word_stems(context)
-        if not said:
+        stems = word_stems(context)
+        if not stems:
             return []
-        scored = self._scored(said)
+        scored = self._scored(stems)
         best = max(scored, default=(0.0, 0))
         return [-number for score, number in sorted(scored, reverse=True) if score == best[0] >= ALIKE]
 
@@ -215,36 +215,36 @@ class WordGroups:
         counts = self._counts[number]
         return dict.fromkeys(counts, 1) if isinstance(counts, tuple) else counts
 
-    def _begin(self, said: Words) -> int:
+    def _begin(self, stems: Words) -> int:
         number = len(self._sizes)
         self._sizes.append(1)
-        self._counts.append(tuple(sorted(said)))
-        for word in said:
+        self._counts.append(tuple(sorted(stems)))
+        for word in stems:
             self._by_word.setdefault(word, []).append(number)
         return number
 
-    def _count(self, number: int, said: Words) -> int:
+    def _count(self, number: int, stems: Words) -> int:
         self._counts[number] = counts = self._counted(number)
-        for word in sorted(said):
+        for word in sorted(stems):
             if word not in counts:
                 insort(self._by_word.setdefault(word, []), number)
             counts[word] = counts.get(word, 0) + 1
         self._sizes[number] += 1
         return number
 
-    def _find(self, said: Words) -> int | None:
-        best, number = max(self._scored(said), default=(0.0, 0))
+    def _find(self, stems: Words) -> int | None:
+        best, number = max(self._scored(stems), default=(0.0, 0))
         return -number if best >= ALIKE else None
 
-    def _scored(self, said: Words) -> list[tuple[float, int]]:
+    def _scored(self, stems: Words) -> list[tuple[float, int]]:
         """Score the nearest groups, each with its negated number, so that the first of equals is the greatest."""
-        weights = {word: self._weight(word) for word in said}
-        return [(self._likeness(weights, number), -number) for number in self._nearest(said)]
+        weights = {word: self._weight(word) for word in stems}
+        return [(self._likeness(weights, number), -number) for number in self._nearest(stems)]
 
-    def _nearest(self, said: Words) -> list[int]:
+    def _nearest(self, stems: Words) -> list[int]:
         """Return the groups that share most words with a context, of those that have its rarest words."""
         shared, left = Counter[int](), VISITED
-        for word in sorted(said, key=lambda word: (len(self._by_word.get(word, ())), word))[:RAREST]:
+        for word in sorted(stems, key=lambda word: (len(self._by_word.get(word, ())), word))[:RAREST]:
             groups = self._by_word.get(word, ())[-left:]
             shared.update(groups)
             left -= len(groups)
@@ -311,20 +311,20 @@ class WordGroups:
         return found
 
 
-def _informative(said: Iterable[str]) -> Words:
-    return frozenset(said) - _FRAME
+def _informative(stems: Iterable[str]) -> Words:
+    return frozenset(stems) - _FRAME
 
 
-def _differ_in_meaning(said: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
+def _differ_in_meaning(stems: Collection[str], usual: Collection[str], known: Collection[str]) -> bool:
     """Return whether a significant word replaces another: "start the server" is not "stop the server".
 
     Words in a place known to vary are not usual. A negation is significant.
     """
-    if _is_negated(said) != _is_negated(usual) or _are_opposed(said, usual):
+    if _is_negated(stems) != _is_negated(usual) or _are_opposed(stems, usual):
         return True
-    missing = [word for word in usual if word not in said and word not in _FRAME]
-    other = [word for word in said if word not in known and word not in _FRAME]
-    return any(not _misspelt(word, said) for word in missing) and any(not _misspelt(word, known) for word in other)
+    missing = [word for word in usual if word not in stems and word not in _FRAME]
+    other = [word for word in stems if word not in known and word not in _FRAME]
+    return any(not _misspelt(word, stems) for word in missing) and any(not _misspelt(word, known) for word in other)
 
 
 def _is_negated(words: Iterable[str]) -> bool:

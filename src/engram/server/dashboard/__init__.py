@@ -1,6 +1,7 @@
-"""The dashboard: the memory in a browser. Pages are made here and complete without scripts; those add charts and news.
+"""The dashboard: web pages to inspect and review the memory, rendered on the server.
 
-`mount` puts it into an application, and `invitation` makes the text by which whoever started the server gets in.
+Pages work without scripts, which add charts and live updates. `mount` adds it to an application; `invitation` makes a
+token that signs in the user who started the server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Charts as plain values: the browser draws them if it can, and the page shows them as a table in any case."""
+"""Chart data: drawn in the browser with plotly if it is installed, and shown as a table in any case."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from engram.model.upkeep import EvaluationReport
 
 _STYLE = re.compile(rb'document\.getElementById\("([0-9a-f]{32,64})"\)')
 Kind = Literal["line", "bar", "area", "interval"]
-DAY_BY_DAY = timedelta(days=92)
-"""What takes longer is drawn week by week."""
-AT_MOST = timedelta(weeks=260)
+MAX_DAILY = timedelta(days=92)
+"""The longest time that is drawn by day; longer times are drawn by week."""
+MAX_SPAN = timedelta(weeks=260)
+"""Older failures are not drawn."""
 WEEKS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One row of values, and the interval that each lies in, if that is known."""
+class Series:
+    """A series of values, with an interval for each if it is known."""
 
     name: str
     y: tuple[float | None, ...]
@@ -37,25 +38,25 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is to be drawn; `share` says that values are parts of a whole."""
+    """A chart; `share` means that values are fractions, shown as percents."""
 
     kind: Kind
     x: tuple[str, ...]
-    lines: tuple[Line, ...]
+    series: tuple[Series, ...]
     label: str
     share: bool = False
 
-    def told(self) -> dict[str, Any]:
-        """The same for the browser."""
-        lines = [{"name": one.name, "y": one.y, "low": one.low, "high": one.high} for one in self.lines]
+    def to_json(self) -> dict[str, Any]:
+        """Convert to a JSON value for the browser."""
+        lines = [{"name": one.name, "y": one.y, "low": one.low, "high": one.high} for one in self.series]
         return {"kind": self.kind, "x": self.x, "lines": lines, "share": self.share}
 
     def rows(self) -> list[tuple[str, list[str]]]:
-        """The same as a table, the newest first."""
-        found = [(x, [self._cell(line, at) for line in self.lines]) for at, x in enumerate(self.x)]
+        """Return the rows of a table, newest first."""
+        found = [(x, [self._cell(line, at) for line in self.series]) for at, x in enumerate(self.x)]
         return found if self.kind == "interval" else found[::-1]
 
-    def _cell(self, line: Line, at: int) -> str:
+    def _cell(self, line: Series, at: int) -> str:
         value = line.y[at]
         if value is None:
             return "–"
@@ -66,28 +67,30 @@ class Chart:
 
 
 def growth(days: Mapping[date, tuple[int, int]]) -> Chart | None:
-    """How many memories there were at the end of each day on which some came or went, and before the first."""
+    """Draw the number of memories at the end of each day with changes, and before the first."""
     if not days:
         return None
-    total, totals, came = 0, [0.0], [0.0]
+    total, totals, stored_by_day = 0, [0.0], [0.0]
     for day in sorted(days):
-        stored, gone = days[day]
-        total += stored - gone
+        stored, deleted = days[day]
+        total += stored - deleted
         totals.append(float(total))
-        came.append(float(stored))
+        stored_by_day.append(float(stored))
     names = tuple(day.isoformat() for day in [min(days) - timedelta(days=1), *sorted(days)])
-    return Chart("area", names, (Line("memories", tuple(totals)), Line("stored that day", tuple(came))), "day")
+    return Chart(
+        "area", names, (Series("memories", tuple(totals)), Series("stored that day", tuple(stored_by_day))), "day"
+    )
 
 
-def measured(report: EvaluationReport, *names: tuple[str, str]) -> Chart | None:
-    """Measures of an evaluation, week by week: pairs of the name of a measure and what to call it."""
+def weekly_measures(report: EvaluationReport, *names: tuple[str, str]) -> Chart | None:
+    """Draw measures of an evaluation by week; `names` are pairs of a measure and its label."""
     lines = []
-    for name, called in names:
+    for name, label in names:
         measures = [getattr(row, name) for row in report.rows]
         if any(measure.share is not None for measure in measures):
             lines.append(
-                Line(
-                    called,
+                Series(
+                    label,
                     tuple(measure.share for measure in measures),
                     tuple(measure.interval[0] if measure.interval else None for measure in measures),
                     tuple(measure.interval[1] if measure.interval else None for measure in measures),
@@ -98,7 +101,7 @@ def measured(report: EvaluationReport, *names: tuple[str, str]) -> Chart | None:
 
 
 def rates(rows: Iterable[tuple[str, int, float]]) -> Chart | None:
-    """Success rates of actions with their intervals: name, attempts and the sum of their qualities."""
+    """Draw success rates of actions with intervals; rows are name, attempts and the sum of their qualities."""
     names, means, lows, highs = [], [], [], []
     for name, attempts, quality in rows:
         belief = Beta(1 + quality, 1 + attempts - quality)
@@ -109,44 +112,46 @@ def rates(rows: Iterable[tuple[str, int, float]]) -> Chart | None:
         highs.append(high)
     if not names:
         return None
-    return Chart("interval", tuple(names), (_line("success rate", means, lows, highs),), "action", share=True)
+    return Chart(
+        "interval", tuple(names), (_interval_series("success rate", means, lows, highs),), "action", share=True
+    )
 
 
 def occurrences(times: Iterable[datetime]) -> Chart | None:
-    """How often something happened day by day, or week by week if that is long, in the last years at most."""
+    """Draw the number of failures by day, or by week over longer times."""
     days = sorted(at.date() for at in times)
-    days = [day for day in days if days[-1] - day < AT_MOST]
+    days = [day for day in days if days[-1] - day < MAX_SPAN]
     if not days:
         return None
-    step = timedelta(days=1 if days[-1] - days[0] < DAY_BY_DAY else 7)
+    step = timedelta(days=1 if days[-1] - days[0] < MAX_DAILY else 7)
     counts = Counter((day - days[0]) // step for day in days)
     last = (days[-1] - days[0]) // step
     x = tuple((days[0] + number * step).isoformat() for number in range(last + 1))
     y = tuple(float(counts[number]) for number in range(last + 1))
-    return Chart("bar", x, (Line("failures", y),), "day" if step.days == 1 else "week that begins")
+    return Chart("bar", x, (Series("failures", y),), "day" if step.days == 1 else "week from")
 
 
-def weekly(times: Iterable[datetime], now: datetime) -> tuple[int, ...]:
-    """How often something happened in each of the last weeks, the newest last."""
+def counts_by_week(times: Iterable[datetime], now: datetime) -> tuple[int, ...]:
+    """Count times in each of the last weeks, newest last."""
     ages = Counter((now - at) // timedelta(days=7) for at in times)
     return tuple(ages[age] for age in reversed(range(WEEKS)))
 
 
 def effect(pattern: FailurePattern) -> Chart | None:
-    """Draw the failures per opportunity while each check was silent, and when it was heeded and ignored."""
+    """Draw failures per opportunity before each check warned, and when its warning was heeded and ignored."""
     checks: list[PreventionCheck] = [
         each for each in pattern.prevention_checks if each.effect and each.effect.after.opportunities
     ]
-    told = [check.effect for check in checks if check.effect is not None]
-    if not told:
+    effects = [check.effect for check in checks if check.effect is not None]
+    if not effects:
         return None
     sides = {
-        "silent": [each.before for each in told],
-        "heeded": [each.heeded or each.before for each in told],
-        "ignored": [each.ignored or each.before for each in told],
+        "before": [each.before for each in effects],
+        "heeded": [each.heeded or each.before for each in effects],
+        "ignored": [each.ignored or each.before for each in effects],
     }
     lines = tuple(
-        _line(
+        _interval_series(
             name,
             [rate.rate if rate.opportunities else None for rate in found],
             [rate.interval[0] if rate.opportunities else None for rate in found],
@@ -158,21 +163,21 @@ def effect(pattern: FailurePattern) -> Chart | None:
     return Chart("interval", tuple(check.name for check in checks), lines, "check", share=True)
 
 
-def _line(
+def _interval_series(
     name: str, means: Sequence[float | None], lows: Sequence[float | None], highs: Sequence[float | None]
-) -> Line:
-    return Line(name, tuple(means), tuple(lows), tuple(highs))
+) -> Series:
+    return Series(name, tuple(means), tuple(lows), tuple(highs))
 
 
 @cache
 def plotly() -> bytes | None:
-    """Plotly's JavaScript, compressed; `None` if plotly is not installed."""
+    """Return plotly's JavaScript, compressed; `None` if plotly is not installed."""
     return None if plotly_version() is None else gzip.compress(_script(), 6, mtime=0)
 
 
 @cache
 def plotly_styles() -> tuple[str, ...]:
-    """The ids of the styles that plotly's script puts into a page, which allows none, unless it has them: of maps."""
+    """Return the ids of styles that plotly adds to a page unless it has them; the security policy forbids styles."""
     return tuple(dict.fromkeys(id.decode() for id in _STYLE.findall(_script())))
 
 
@@ -182,7 +187,7 @@ def _script() -> bytes:
 
 @cache
 def plotly_version() -> str | None:
-    """The version of plotly; `None` if it is not installed."""
+    """Return the version of plotly; `None` if it is not installed."""
     try:
         return version("plotly")
     except PackageNotFoundError:

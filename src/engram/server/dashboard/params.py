@@ -1,4 +1,4 @@
-"""One look at the dashboard: who looks, at which agent, with which parameters, and how the answer is rendered."""
+"""A request for a page of the dashboard: user, agent and parameters; caching and rendering."""
 
 from __future__ import annotations
 
@@ -26,84 +26,84 @@ from engram.learning.decisions.comparisons import certainty
 from engram.model.api_key import EVERYONE, Right
 from engram.ports import Scope, arguments, reserved
 from engram.server.dashboard import charts
-from engram.server.dashboard.sessions import Session, Sessions
+from engram.server.dashboard.sessions import Session, SignInSessions
 
 T = TypeVar("T")
 HOME = "/dashboard"
 SEE_OTHER = 303
-KEPT = 20.0
-"""What took a second to find out is shown for so many seconds before it is found out again."""
-MOST_KEPT = 500
-PATIENCE = 0.4
-"""Seconds that a page waits for what is found out aside."""
-NOTHING = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-"""The hash of an empty text: plotly puts an empty style into the page, and fills it by script."""
+KEEP_FACTOR = 20.0
+"""A result is kept for this many times the seconds that computing it took."""
+MAX_KEPT = 500
+MAX_WAIT = 0.4
+"""Seconds that a page waits for results computed in the background."""
+EMPTY_STYLE_HASH = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+"""The hash of an empty style, which plotly adds to the page and fills by script."""
 SAFE = {
     "Content-Security-Policy": (
-        f"default-src 'self'; script-src 'self'; style-src 'self' {NOTHING}; img-src 'self' data:; connect-src 'self'; "
-        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        f"default-src 'self'; script-src 'self'; style-src 'self' {EMPTY_STYLE_HASH}; img-src 'self' data:; "
+        "connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "same-origin",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-"""The headers of every page: nothing from elsewhere, no script and no style within a page, no page within another."""
+"""Security headers of every page: no external resources, no inline scripts or styles, no frames."""
 
 
 @dataclass(slots=True)
-class Kept:
-    """What was found out a moment ago, so that looking again costs nothing; the longer it took, the longer it stays."""
+class ResultCache:
+    """Recent results, so that loading a page again is cheap; the longer a result took, the longer it is kept."""
 
     clock: Callable[[], float] = time.monotonic
-    patience: float = PATIENCE
+    max_wait: float = MAX_WAIT
     _values: dict[Hashable, tuple[float, Any]] = field(default_factory=dict)
     _running: dict[Hashable, Future[Any]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
-    _aside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "engram-dashboard"))
+    _background: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "engram-dashboard"))
 
     def get(self, key: Hashable, find: Callable[[], T]) -> T:
-        """The value of a key, found out anew if it is too old."""
+        """Return the result of a key, computed again if it is too old."""
         began = self.clock()
         with self._lock:
             until, value = self._values.get(key, (began, None))
         if until > began:
             return cast(T, value)
-        found = find()
+        result = find()
         ended = self.clock()
         with self._lock:
-            if len(self._values) >= MOST_KEPT:
+            if len(self._values) >= MAX_KEPT:
                 self._values.clear()
-            self._values[key] = (ended + KEPT * (ended - began), found)
-        return found
+            self._values[key] = (ended + KEEP_FACTOR * (ended - began), result)
+        return result
 
-    def soon(self, *wanted: tuple[Hashable, Callable[[], Any]]) -> list[Any]:
-        """The same of several keys, but nobody waits for long: until one is found out, its older value, or `None`."""
-        until, found = time.monotonic() + self.patience, list[Any]()
+    def get_soon(self, *wanted: tuple[Hashable, Callable[[], Any]]) -> list[Any]:
+        """Return the results of several keys, waiting only briefly; an unfinished one is its older value, or `None`."""
+        until, results = time.monotonic() + self.max_wait, list[Any]()
         started = [self.start(key, find) for key, find in wanted]
         for running, old in started:
             try:
-                found.append(running.result(max(0.0, until - time.monotonic())))
+                results.append(running.result(max(0.0, until - time.monotonic())))
             except TimeoutError:
-                found.append(old)
-        return found
+                results.append(old)
+        return results
 
     def start(self, key: Hashable, find: Callable[[], Any]) -> tuple[Future[Any], Any]:
-        """Begin to find something out aside, unless somebody did; what becomes of it, and its older value."""
+        """Start computing a result in the background unless it is running; return its future, and the older value."""
         with self._lock:
             _, old = self._values.get(key, (0.0, None))
-        return self.aside(key, lambda: self.get(key, find)), old
+        return self.run_in_background(key, lambda: self.get(key, find)), old
 
-    def aside(self, key: Hashable, act: Callable[[], T]) -> Future[T]:
-        """Do something aside, unless it is being done."""
+    def run_in_background(self, key: Hashable, act: Callable[[], T]) -> Future[T]:
+        """Run a function in the background, unless it is running for this key."""
         with self._lock:
             running = self._running.get(key)
             if running is None or running.done():
-                running = self._running[key] = self._aside.submit(act)
+                running = self._running[key] = self._background.submit(act)
         return running
 
 
 def environment() -> Environment:
-    """The templates: everything that is put into one is escaped."""
+    """Return the templates; all values are escaped."""
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -119,140 +119,140 @@ def environment() -> Environment:
 
 
 @dataclass(slots=True)
-class Board:
-    """What all looks share."""
+class Dashboard:
+    """State shared by all requests."""
 
     brain: Engram
-    sessions: Sessions
+    sessions: SignInSessions
     stopping: asyncio.Event
     poll_seconds: float
-    good: Callable[[str], bool]
-    """Whether a key is still good, by its id."""
-    kept: Kept = field(default_factory=Kept)
+    key_is_valid: Callable[[str], bool]
+    """Return True if the key with this id is still valid."""
+    cache: ResultCache = field(default_factory=ResultCache)
     growth: dict[str, tuple[int, dict[date, tuple[int, int]]]] = field(default_factory=dict)
-    """For each agent, up to which write its memories were counted by day, and how many came and went."""
-    counting: Lock = field(default_factory=Lock)
+    """For each agent, the last counted change, and the numbers of memories stored and deleted by day."""
+    growth_lock: Lock = field(default_factory=Lock)
     pages: Environment = field(default_factory=environment)
 
 
 @dataclass(slots=True)
-class Asking:
-    """One request of somebody who is signed in."""
+class PageRequest:
+    """A request of a signed-in user."""
 
-    board: Board
+    dashboard: Dashboard
     request: Request
     session: Session
     form: Mapping[str, str] = field(default_factory=dict)
-    """What was posted; empty for a page that is only looked at."""
+    """The posted form; empty for GET requests."""
     _names: list[str] | None = None
 
     @property
     def brain(self) -> Engram:
-        """The memory that is looked at."""
-        return self.board.brain
+        """The open database."""
+        return self.dashboard.brain
 
     @property
     def names(self) -> list[str]:
-        """The agents that may be looked at."""
+        """The agents that the key may read."""
         if self._names is None:
             self._names = Call(self.brain, self.session.key).agents()
         return self._names
 
     @property
-    def everywhere(self) -> bool:
-        """Whether the key is for all agents, so that what is about the whole database may be shown."""
+    def all_agents(self) -> bool:
+        """True if the key is for all agents, so that figures of the whole database may be shown."""
         return EVERYONE in self.session.key.agents
 
     @property
     def agent(self) -> AgentHandle:
-        """The agent that is looked at: the one that is named, or the first. Raises `NotFound`."""
-        name = self.exact("agent") or self.shown
+        """The agent of the page: the one named, or the first. Raises `NotFound`."""
+        name = self.exact("agent") or self.agent_name
         if name not in self.names or reserved(name):
             raise NotFound("there is no such agent here; choose another one")
         return self.brain.agent(name)
 
     @property
-    def shown(self) -> str:
-        """The agent that links lead to: the one that is named, if it is there, or the first; empty if there is none."""
+    def agent_name(self) -> str:
+        """The agent of links: the one named if it exists, or the first; empty if there is none."""
         name = self.exact("agent")
         return name if name in self.names else next(iter(self.names), "")
 
     @property
     def scope(self) -> Scope:
-        """The scope of the agent that is looked at."""
+        """The scope of the agent of the page."""
         return Scope(self.agent.name)
 
-    def needs(self, right: Right) -> None:
-        """Raise `NotAllowed` if the key does not have a right."""
+    def require_right(self, right: Right) -> None:
+        """Raise `NotAllowed` if the key lacks a right."""
         if not self.session.key.has_right(right):
             raise NotAllowed(f"your key has no right to {right}; sign in with one that has")
 
     def exact(self, name: str) -> str:
-        """A parameter, or what was posted under this name; empty if it is not there."""
+        """Return a form field or query parameter verbatim; empty if missing."""
         return (self.form.get(name) if self.form else self.request.query_params.get(name)) or ""
 
     def text(self, name: str) -> str:
-        """The same as somebody types it: spaces around it mean nothing."""
+        """Return a form field or query parameter without surrounding spaces."""
         return self.exact(name).strip()
 
-    def number(self, name: str, usual: float, least: float, most: float) -> float:
-        """A number within limits; the usual one if it is not given. Raises `InvalidInput`."""
-        said = self.text(name)
+    def number(self, name: str, default: float, lowest: float, highest: float) -> float:
+        """Return a number within limits, or the default. Raises `InvalidInput`."""
+        given = self.text(name)
         try:
-            value = float(said) if said else usual
+            value = float(given) if given else default
         except ValueError:
             raise InvalidInput(f"{name} must be a number") from None
-        if not least <= value <= most:
-            raise InvalidInput(f"{name} must be a number from {least:g} to {most:g}")
+        if not lowest <= value <= highest:
+            raise InvalidInput(f"{name} must be a number from {lowest:g} to {highest:g}")
         return value
 
-    def count(self, name: str, usual: int, least: int, most: int) -> int:
-        """A whole number within limits. Raises `InvalidInput`."""
-        return int(self.number(name, usual, least, most))
+    def count(self, name: str, default: int, lowest: int, highest: int) -> int:
+        """Return a whole number within limits, or the default. Raises `InvalidInput`."""
+        return int(self.number(name, default, lowest, highest))
 
     def moment(self, name: str) -> datetime | None:
-        """A time, or `None`. Raises `InvalidInput`."""
+        """Return a time, or `None`. Raises `InvalidInput`."""
         return arguments.moment(name, self.text(name) or None)
 
     def link(self, page: str, **parameters: object) -> str:
-        """Where a page is, for the agent that is looked at unless another is given."""
-        usual = {"agent": self.shown}
-        given = {name: value for name, value in (usual | parameters).items() if value not in (None, "", ())}
-        query = urlencode({name: _given(value) for name, value in given.items()}, doseq=True)
+        """Return the URL of a page, for the agent of this page unless another is given."""
+        default = {"agent": self.agent_name}
+        given = {name: value for name, value in (default | parameters).items() if value not in (None, "", ())}
+        query = urlencode({name: _url_value(value) for name, value in given.items()}, doseq=True)
         return f"{HOME}/{page}" + (f"?{query}" if query else "")
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        """A page, rendered."""
-        told = {
-            "agent": self.shown,
-            "agents": self.names[:MOST_KEPT],
+        """Render a page."""
+        common = {
+            "agent": self.agent_name,
+            "agents": self.names[:MAX_KEPT],
             "here": template.removesuffix(".html"),
             "key": self.session.key,
             "csrf": self.session.csrf,
             "link": self.link,
-            "everywhere": self.everywhere,
+            "all_agents": self.all_agents,
             "now": self.brain.sources.now(),
         }
-        return answered(self.board.pages.get_template(template).render(told | values), status)
+        return html_response(self.dashboard.pages.get_template(template).render(common | values), status)
 
     def back(self, page: str, **parameters: object) -> Response:
-        """Send the browser to another page, after something was posted."""
+        """Redirect to another page after a form was posted."""
         return RedirectResponse(self.link(page, **parameters), SEE_OTHER, SAFE)
 
 
-def answered(text: str, status: int = 200) -> Response:
-    """A page with the headers that all have."""
+def html_response(text: str, status: int = 200) -> Response:
+    """Return a page with the security headers."""
     return HTMLResponse(text, status, SAFE)
 
 
-def found(value: T | None, what: str) -> T:
-    """The value, if there is one. Raises `NotFound`."""
+def require(value: T | None, what: str) -> T:
+    """Return the value. Raises `NotFound` if it is `None`."""
     if value is None:
         raise NotFound(f"there is no such {what} here")
     return value
 
 
-def _given(value: object) -> object:
+def _url_value(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     return [str(each) for each in value] if isinstance(value, list | tuple) else str(value)
@@ -275,7 +275,7 @@ def _short(text: str, most: int = 240) -> str:
 
 
 def _plain(value: object) -> str:
-    """A value as somebody would write it: a text as it is, nothing as nothing, all else as JSON."""
+    """Format a value: text as it is, `None` as an empty text, everything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=dict)

@@ -1,4 +1,4 @@
-"""What the pages show: read from the engine, in pieces that stay small however much is remembered."""
+"""Queries of the pages, with limits that keep them fast for any number of memories."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from engram.ports import (
 from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
 from engram.recall.search import RecallRequest
-from engram.server.dashboard.params import Asking, Board
+from engram.server.dashboard.params import Dashboard, PageRequest
 from engram.upkeep.maintenance import unplaced
 
-PAGE = 2000
-"""So many changes are counted at a time."""
+COUNT_BATCH = 2000
+"""Changes that are counted at a time."""
 NODES = 300
-"""So many concepts are drawn at most."""
+"""Maximum number of drawn concepts."""
 RELATED = 8
-LOOKED_AT = 500
-"""So many audit entries are searched at either end for those about one memory."""
+AUDIT_SCAN = 500
+"""Audit entries that are searched for a memory: soon after it was stored, and the newest."""
 GRANTS = 50
 NAMES = tuple(
     "similar words_near about time session learned importance trust usefulness recency repetition words vector".split()
 )
-"""The weights that the debugger lets one change."""
+"""The weights that can be changed in the debugger."""
 
 
 # Overview ----------------------------------------------------------------------------------------------
@@ -62,72 +62,72 @@ NAMES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """How an agent's memory is doing."""
+    """Figures of the overview page."""
 
     memories: int | None
     stats: LearningStats | None
     report: EvaluationReport | None
     days: Mapping[Any, tuple[int, int]]
     counting: bool
-    """Whether there is more to find out, for those who look again."""
+    """True if some figures are still being calculated."""
     newest: Sequence[Memory]
     quarantined: int
     facts: Mapping[str, Any] | None
-    """About the whole database; only for whoever may see all of it."""
+    """Figures of the whole database; only with a key for all agents."""
 
 
-def overview(asking: Asking) -> Overview:
-    """What the first page shows."""
-    agent, board, brain = asking.agent, asking.board, asking.brain
-    days, counting = grown(board, asking.scope)
-    whole = partial(_facts, brain) if asking.everywhere else lambda: None
-    report, facts, stats = board.kept.soon(
+def overview(request: PageRequest) -> Overview:
+    """Return the figures of the overview page."""
+    agent, dashboard, brain = request.agent, request.dashboard, request.brain
+    days, counting = growth(dashboard, request.scope)
+    whole = partial(_facts, brain) if request.all_agents else lambda: None
+    report, facts, stats = dashboard.cache.get_soon(
         (("report", agent.name), partial(_report, brain, agent.name)),
-        (("facts", asking.everywhere), whole),
+        (("facts", request.all_agents), whole),
         (("stats", agent.name), agent.learning.stats),
     )
     return Overview(
-        memories=how_many(brain, asking.scope),
+        memories=memory_count(brain, request.scope),
         stats=stats,
         report=report,
         days=days,
         counting=counting or stats is None,
         newest=agent.list(limit=6),
-        quarantined=len(board.kept.get(("quarantine", agent.name), agent.quarantine.list)),
+        quarantined=len(dashboard.cache.get(("quarantine", agent.name), agent.quarantine.list)),
         facts=facts,
     )
 
 
-def how_many(brain: Engram, scope: Scope) -> int | None:
-    """How many memories an agent has, if the store knows without counting."""
+def memory_count(brain: Engram, scope: Scope) -> int | None:
+    """Return the number of memories of an agent if the store knows it without counting, else `None`."""
     return brain.store.term_counts(scope, ()).rows if isinstance(brain.store, ReadsNeighbours) else None
 
 
-def grown(board: Board, scope: Scope) -> tuple[Mapping[Any, tuple[int, int]], bool]:
-    """How many memories came and went on each day, as far as they are counted, and whether there is more to count."""
-    counting = board.kept.aside(("growth", scope.agent), partial(_count, board, scope))
-    wait([counting], board.kept.patience)
+def growth(dashboard: Dashboard, scope: Scope) -> tuple[Mapping[Any, tuple[int, int]], bool]:
+    """Return the memories stored and deleted by day as far as counted, and True if counting is not finished."""
+    counting = dashboard.cache.run_in_background(("growth", scope.agent), partial(_count, dashboard, scope))
+    wait([counting], dashboard.cache.max_wait)
     more = not counting.done()
-    with board.counting:
-        return dict(board.growth.get(scope.agent, (0, {}))[1]), more
+    with dashboard.growth_lock:
+        return dict(dashboard.growth.get(scope.agent, (0, {}))[1]), more
 
 
-def _count(board: Board, scope: Scope) -> None:
-    """Count what came and went since the last time: each change once, whoever looks."""
-    store, more = board.brain.store, True
-    while more and isinstance(store, ListsChanges) and not board.stopping.is_set():
-        with board.counting:
-            after, days = board.growth.get(scope.agent, (0, {}))
-            if after > store.newest(scope):  # all of it was erased
+def _count(dashboard: Dashboard, scope: Scope) -> None:
+    """Count the changes since the last count."""
+    store, more = dashboard.brain.store, True
+    while more and isinstance(store, ListsChanges) and not dashboard.stopping.is_set():
+        with dashboard.growth_lock:
+            after, days = dashboard.growth.get(scope.agent, (0, {}))
+            if after > store.newest(scope):  # the agent was erased
                 after, days = 0, {}
-            changes = store.changes(scope, after, PAGE)
+            changes = store.changes(scope, after, COUNT_BATCH)
             for change in changes:
-                came, went = days.get(change.at.date(), (0, 0))
-                stored = change.what == "stored"
-                days[change.at.date()] = (came + stored, went + (not stored))
+                stored, deleted = days.get(change.at.date(), (0, 0))
+                is_stored = change.what == "stored"
+                days[change.at.date()] = (stored + is_stored, deleted + (not is_stored))
                 after = change.seq
-            board.growth[scope.agent] = (after, days)
-            more = len(changes) == PAGE
+            dashboard.growth[scope.agent] = (after, days)
+            more = len(changes) == COUNT_BATCH
 
 
 def _report(brain: Engram, agent: str) -> EvaluationReport | None:
@@ -152,8 +152,8 @@ def _facts(brain: Engram) -> Mapping[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which part of the timeline is looked at."""
+class TimelineFilter:
+    """The filters of the timeline."""
 
     kind: str = ""
     tag: str = ""
@@ -163,60 +163,62 @@ class Asked:
     as_of: datetime | None = None
 
 
-def timeline(agent: AgentHandle, asked: Asked, limit: int, cursor: str | None) -> Page[Memory]:
-    """Memories, newest first, a page at a time."""
-    if asked.kind and asked.kind not in set(MemoryType):
+def timeline(agent: AgentHandle, filters: TimelineFilter, limit: int, cursor: str | None) -> Page[Memory]:
+    """Return a page of memories, newest first."""
+    if filters.kind and filters.kind not in set(MemoryType):
         raise InvalidInput("there is no such kind of memory")
     fetch = partial(
         agent.list,
-        kinds=[asked.kind] if asked.kind else [],
-        tags=[asked.tag] if asked.tag else [],
-        since=asked.since,
-        as_of=asked.as_of,
-        session=asked.session or None,
+        kinds=[filters.kind] if filters.kind else [],
+        tags=[filters.tag] if filters.tag else [],
+        since=filters.since,
+        as_of=filters.as_of,
+        session=filters.session or None,
     )
-    which = ("timeline", agent.name, *(getattr(asked, field.name) for field in fields(asked)))
-    return paging.memories(fetch, limit, asked.until, cursor, *which)
+    which = ("timeline", agent.name, *(getattr(filters, field.name) for field in fields(filters)))
+    return paging.memories(fetch, limit, filters.until, cursor, *which)
 
 
-def began(asking: Asking, total: int | None, now: datetime) -> datetime:
-    """When the first memory happened, at least a day ago: where the slider begins."""
+def slider_start(request: PageRequest, total: int | None, now: datetime) -> datetime:
+    """Return the time of the first memory, at least a day ago: the start of the slider."""
     last = max(0, (total or 0) - 1)
-    oldest = asking.board.kept.get(("oldest", asking.agent.name), partial(asking.agent.list, limit=1, offset=last))
+    oldest = request.dashboard.cache.get(
+        ("oldest", request.agent.name), partial(request.agent.list, limit=1, offset=last)
+    )
     return min([now - timedelta(days=1), *(memory.happened_at for memory in oldest)])
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A memory, and what there is to know about it."""
+class MemoryDetails:
+    """A memory with everything that its page shows."""
 
     memory: Memory
     sources: Sequence[tuple[str, Memory | None]]
     derived: Sequence[Memory]
-    around: Sequence[Memory]
+    neighbours: Sequence[Memory]
     similar: Sequence[tuple[Memory, float]]
-    line: Sequence[Fact]
-    deeds: Sequence[AuditEntry]
+    fact_history: Sequence[Fact]
+    audit_entries: Sequence[AuditEntry]
     uses: Sequence[tuple[Grant, GrantUse]]
     outcomes: Sequence[Any]
     indexes: Sequence[Any]
 
 
-def memory(asking: Asking, id: str) -> Told | None:
-    """All about one memory of an agent; `None` if there is none."""
-    agent, brain, scope = asking.agent, asking.brain, asking.scope
+def memory(request: PageRequest, id: str) -> MemoryDetails | None:
+    """Return the details of a memory, or `None` if the agent has no such memory."""
+    agent, brain, scope = request.agent, request.brain, request.scope
     (own,) = brain.store.get(scope, [id]) if id and unstorable(id) is None else [None]
     if own is None:
         return None
-    return Told(
+    return MemoryDetails(
         memory=agent.learning.with_latest_outcomes([own])[0],
         sources=list(zip(own.provenance.sources, brain.store.get(scope, list(own.provenance.sources)), strict=True)),
         derived=_derived(brain, scope, id),
-        around=_around(brain, scope, id),
+        neighbours=_neighbours(brain, scope, id),
         similar=_similar(brain, scope, own),
-        line=_line(agent, own),
-        deeds=_deeds(brain, scope, own) if asking.session.key.has_right("admin") else [],
-        uses=_uses(agent, id) if asking.session.key.has_right("share") else [],
+        fact_history=_fact_history(agent, own),
+        audit_entries=_audit_entries(brain, scope, own) if request.session.key.has_right("admin") else [],
+        uses=_uses(agent, id) if request.session.key.has_right("share") else [],
         outcomes=agent.outcomes(id) if own.kind == MemoryType.DECISION else [],
         indexes=agent.indexes(id),
     )
@@ -229,8 +231,8 @@ def _derived(brain: Engram, scope: Scope, id: str) -> list[Memory]:
     return [each for each in brain.store.get(scope, ids) if each is not None]
 
 
-def _around(brain: Engram, scope: Scope, id: str) -> list[Memory]:
-    """What was said before and after it in its session."""
+def _neighbours(brain: Engram, scope: Scope, id: str) -> list[Memory]:
+    """Return the memories before and after one in its session."""
     if not isinstance(brain.store, ReadsNeighbours):
         return []
     near = sorted(brain.store.neighbours(scope, [id], 2, ()), key=lambda glimpse: glimpse.seq)
@@ -247,34 +249,34 @@ def _similar(brain: Engram, scope: Scope, own: Memory) -> list[tuple[Memory, flo
     return [(each, match.score) for match, each in found if each is not None][:RELATED]
 
 
-def _deeds(brain: Engram, scope: Scope, own: Memory) -> list[AuditEntry]:
-    """Entries of the audit trail about a memory, newest first: those soon after it was stored, and the newest."""
+def _audit_entries(brain: Engram, scope: Scope, own: Memory) -> list[AuditEntry]:
+    """Return audit entries about a memory, newest first; searches those soon after it was stored and the newest."""
     if not isinstance(brain.store, KeepsAudit):
         return []
-    look = partial(brain.store.trail, 0, LOOKED_AT, agent=scope.agent)
-    trail = {entry.seq: entry for entry in (*look(since=own.created_at), *look(newest=True))}
-    about = (entry for entry in trail.values() if entry.target == own.id or own.id in _several(entry))
+    read = partial(brain.store.trail, 0, AUDIT_SCAN, agent=scope.agent)
+    trail = {entry.seq: entry for entry in (*read(since=own.created_at), *read(newest=True))}
+    about = (entry for entry in trail.values() if entry.target == own.id or own.id in _target_ids(entry))
     return sorted(about, key=lambda entry: entry.seq, reverse=True)
 
 
-def _several(entry: AuditEntry) -> Sequence[Any]:
-    """The memories that an entry is about, if it names more than one."""
+def _target_ids(entry: AuditEntry) -> Sequence[Any]:
+    """Return the ids of an entry about more than one memory."""
     ids = entry.detail.get("ids")
     return ids if isinstance(ids, list) else ()
 
 
-def _line(agent: AgentHandle, own: Memory) -> list[Fact]:
-    """What was said of the same thing before and after, oldest first, if the memory is a fact that has changed."""
+def _fact_history(agent: AgentHandle, own: Memory) -> list[Fact]:
+    """Return the history of the fact in a memory, oldest first, if it has changed."""
     content = own.content
     if not isinstance(content, KnowledgeContent) or not (content.subject and content.predicate):
         return []
-    line = agent.semantic.history(content.subject, content.predicate)
-    here = next((at for at, fact in enumerate(line) if fact.id == own.id), len(line))
-    return line[max(0, here - RELATED) : here + RELATED + 1] if len(line) > 1 else []
+    history = agent.semantic.history(content.subject, content.predicate)
+    position = next((at for at, fact in enumerate(history) if fact.id == own.id), len(history))
+    return history[max(0, position - RELATED) : position + RELATED + 1] if len(history) > 1 else []
 
 
 def _uses(agent: AgentHandle, id: str) -> list[tuple[Grant, GrantUse]]:
-    """Who saw a memory by which grant, newest first, as far as the uses name it."""
+    """Return the uses of a memory through grants, newest first."""
     try:
         given = [grant for grant in agent.grants.list() if grant.owner == agent.name][-GRANTS:]
     except Unsupported:
@@ -287,60 +289,60 @@ def _uses(agent: AgentHandle, id: str) -> list[tuple[Grant, GrantUse]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A recall taken apart, and the same by the usual weights, if others were asked for."""
+class Comparison:
+    """An explained recall, and the same with default weights if others were given."""
 
     own: Explanation
-    usual: Explanation | None
+    default: Explanation | None
     changed: Mapping[str, float]
 
     def before(self, id: str) -> int | None:
-        """Where a candidate is by the usual weights."""
-        if self.usual is None:
+        """Return the rank of a candidate with default weights."""
+        if self.default is None:
             return None
-        return next((each.rank for each in self.usual.candidates if each.id == id), None)
+        return next((each.rank for each in self.default.candidates if each.id == id), None)
 
 
-def usual_weights() -> dict[str, float]:
-    """The weights of every recall, by the names that the debugger has for them."""
+def default_weights() -> dict[str, float]:
+    """Return the default weights, by their names in the debugger."""
     weights = Weights()
     return {name: float(weights.relevance.get(name, getattr(weights, name, 0.0))) for name in NAMES}
 
 
-def weighed(values: Mapping[str, float], tuned: Mapping[str, float]) -> Weights:
-    """Weights with some values instead of the usual ones."""
-    given, relevance = usual_weights() | dict(values), Weights().relevance
+def changed_weights(values: Mapping[str, float], tuned: Mapping[str, float]) -> Weights:
+    """Return weights with some values changed."""
+    given, relevance = default_weights() | dict(values), Weights().relevance
     own: dict[str, Any] = {name: given[name] for name in NAMES if name not in relevance}
     return Weights(relevance={name: given[name] for name in relevance}, tuned=tuned, **own)
 
 
-def debug(asking: Asking, query: str, values: Mapping[str, float], **wanted: Any) -> Compared:
-    """Take a recall apart; nothing is noted, so that looking does not change what is looked at. Raises `InvalidInput`.
+def debug(request: PageRequest, query: str, values: Mapping[str, float], **options: Any) -> Comparison:
+    """Explain a recall without logging it. Raises `InvalidInput`.
 
-    Only the agent's own memories are asked: what is lent to it is merged in after this.
+    Only the agent's own memories are searched; shared ones are merged in later.
     """
     if reason := unstorable(query):
         raise InvalidInput(f"the query cannot be used: {reason}")
-    brain, scope, now = asking.brain, asking.scope, asking.brain.sources.now()
+    brain, scope, now = request.brain, request.scope, request.brain.sources.now()
     clean, near = brain.clean(query), cache(brain.near)
     tuned = brain._parts.tuning.multipliers(scope, now)
-    as_of = wanted.pop("as_of", None)
+    as_of = options.pop("as_of", None)
     where = Filter(current=now) if as_of is None else Filter(as_of=as_of)
-    changed = {name: value for name, value in values.items() if not math.isclose(value, usual_weights()[name])}
-    plain = RecallRequest(now, where=where, weights=Weights(tuned=tuned), **wanted)
-    own = replace(plain, weights=weighed(changed, tuned)) if changed else plain
-    return Compared(
+    changed = {name: value for name, value in values.items() if not math.isclose(value, default_weights()[name])}
+    plain = RecallRequest(now, where=where, weights=Weights(tuned=tuned), **options)
+    own = replace(plain, weights=changed_weights(changed, tuned)) if changed else plain
+    return Comparison(
         explain(brain.store, scope, clean, near, own),
         explain(brain.store, scope, clean, near, plain) if changed else None,
         changed,
     )
 
 
-def warm(asking: Asking) -> None:
-    """Bring the vectors of an agent into memory, so that the first query does not wait for them."""
-    near = asking.brain.near(asking.brain.clean("the first query"))
+def warm(request: PageRequest) -> None:
+    """Load the vectors of an agent, so that the first query is fast."""
+    near = request.brain.near(request.brain.clean("the first query"))
     if near is not None:
-        asking.brain.store.search(asking.scope, Query(near=near, limit=1))
+        request.brain.store.search(request.scope, Query(near=near, limit=1))
 
 
 # Decisions ---------------------------------------------------------------------------------------------
@@ -348,19 +350,19 @@ def warm(asking: Asking) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How an action went, over all contexts."""
+    """The success rate of an action over all contexts."""
 
     action: str
     attempts: int
     quality: float
-    """The sum of how well each attempt went."""
+    """The sum of the outcomes of all attempts."""
     mean: float
     low: float
     high: float
 
 
 def rates(agent: AgentHandle, limit: int = 50) -> list[Rate]:
-    """The actions that were tried, the most frequent first."""
+    """Return the rates of all actions, the most frequent first."""
     found = []
     for action, (attempts, quality) in agent.learning.rates().items():
         belief = Beta(1 + quality, 1 + attempts - quality)
@@ -369,34 +371,34 @@ def rates(agent: AgentHandle, limit: int = 50) -> list[Rate]:
 
 
 def contexts(history: Sequence[DecisionEpisode], limit: int = 40) -> list[tuple[str, int]]:
-    """The situations that decisions were taken in, the most frequent first."""
+    """Return the contexts of decisions with their counts, the most frequent first."""
     return Counter(episode.context for episode in history).most_common(limit)
 
 
-def history(asking: Asking) -> list[DecisionEpisode]:
-    """All decisions whose outcome is known, oldest first."""
-    agent = asking.agent
-    return asking.board.kept.get(("history", agent.name), agent.learning.history)
+def history(request: PageRequest) -> list[DecisionEpisode]:
+    """Return all decisions with a known outcome, oldest first."""
+    agent = request.agent
+    return request.dashboard.cache.get(("history", agent.name), agent.learning.history)
 
 
-def suggested(asking: Asking, context: str) -> Suggestion:
-    """What the evidence says about a context; nothing is noted. Raises `InvalidInput`."""
+def suggestion(request: PageRequest, context: str) -> Suggestion:
+    """Suggest an action for a context without logging it. Raises `InvalidInput`."""
     if reason := unstorable(context):
         raise InvalidInput(f"the context cannot be used: {reason}")
-    return asking.agent.learning.suggest(asking.brain.clean(context), ANYWHERE, None)
+    return request.agent.learning.suggest(request.brain.clean(context), ANYWHERE, None)
 
 
-def texts(asking: Asking, ids: Sequence[str]) -> dict[str, Memory]:
-    """The memories with these ids, as far as they are there."""
-    return {each.id: each for each in asking.brain.store.get(asking.scope, list(ids)) if each is not None}
+def texts(request: PageRequest, ids: Sequence[str]) -> dict[str, Memory]:
+    """Return the memories with these ids, as far as they exist."""
+    return {each.id: each for each in request.brain.store.get(request.scope, list(ids)) if each is not None}
 
 
 # Failures ----------------------------------------------------------------------------------------------
 
 
-def occurrences(asking: Asking) -> dict[str, list[datetime]]:
-    """When each failure happened, by the id of its pattern."""
-    with asking.brain._parts.experience.of(asking.scope) as learned:
+def occurrences(request: PageRequest) -> dict[str, list[datetime]]:
+    """Return the times of each failure, by the id of its pattern."""
+    with request.brain._parts.experience.of(request.scope) as learned:
         shelf = learned.recognizer.index.patterns
         return {id: [from_micros(at) for at in pattern.times.values()] for id, pattern in shelf.items()}
 
@@ -404,11 +406,11 @@ def occurrences(asking: Asking) -> dict[str, list[datetime]]:
 # Knowledge ---------------------------------------------------------------------------------------------
 
 
-def drawn(graph: Graph, around: str, depth: int, most: int = NODES) -> dict[str, Any]:
-    """The part of a graph that is drawn: what is around a concept, or the concepts with the most edges. Limited."""
-    keys = _near(graph, concept_key(around), depth) if around else _busiest(graph)
+def visible_graph(graph: Graph, around: str, depth: int, most: int = NODES) -> dict[str, Any]:
+    """Return the drawn part of a graph: around a concept, or the concepts with the most edges."""
+    keys = _reachable(graph, concept_key(around), depth) if around else _busiest(graph)
     if around and not keys:
-        raise NotFound("no fact names this; ask for another concept")
+        raise NotFound("no fact contains this concept; try another one")
     chosen = {key: number for number, key in enumerate(keys[:most])}
     nodes = [{"name": graph.name(key), "edges": len(graph.edges_of[key])} for key in chosen]
     edges = [
@@ -420,7 +422,7 @@ def drawn(graph: Graph, around: str, depth: int, most: int = NODES) -> dict[str,
 
 
 def concepts(graph: Graph) -> list[str]:
-    """The names of the concepts with the most edges, for whoever types one."""
+    """Return the names of the concepts with the most edges, for completion."""
     return [graph.name(key) for key in _busiest(graph)[:NODES]]
 
 
@@ -428,8 +430,8 @@ def _busiest(graph: Graph) -> list[str]:
     return sorted(graph.edges_of, key=lambda key: (-len(graph.edges_of[key]), key))
 
 
-def _near(graph: Graph, start: str, depth: int) -> list[str]:
-    """The concepts around one, the nearest first."""
+def _reachable(graph: Graph, start: str, depth: int) -> list[str]:
+    """Return the concepts around one, the nearest first."""
     if start not in graph.edges_of:
         return []
     found = {start: 0}
@@ -449,30 +451,30 @@ def _near(graph: Graph, start: str, depth: int) -> list[str]:
 Which = Literal["agent", "all"]
 
 
-def trail(asking: Asking, which: Which, before: int | None, limit: int) -> list[AuditEntry]:
-    """Entries of the audit trail, newest first: those of one agent, or all. Raises `Unsupported`."""
-    store = asking.brain.store
+def trail(request: PageRequest, which: Which, before: int | None, limit: int) -> list[AuditEntry]:
+    """Return audit entries of one agent or all, newest first. Raises `Unsupported`."""
+    store = request.brain.store
     if not isinstance(store, KeepsAudit):
         raise Unsupported("this store keeps no audit trail; SQLite, PostgreSQL and the store in memory do")
-    agent = asking.agent.name if which == "agent" else None
+    agent = request.agent.name if which == "agent" else None
     if before is None:
         return store.trail(0, limit, agent=agent, newest=True)[::-1]
     if agent is None:
         return [e for e in store.trail(max(0, before - limit - 1), limit, agent=None) if e.seq < before][::-1]
-    return _older(lambda after, most: store.trail(after, most, agent=agent), before, limit)
+    return _entries_before(lambda after, most: store.trail(after, most, agent=agent), before, limit)
 
 
-def _older(look: Callable[[int, int], list[AuditEntry]], before: int, limit: int) -> list[AuditEntry]:
-    """The last entries before a number, found by looking at wider and wider stretches before it."""
+def _entries_before(read: Callable[[int, int], list[AuditEntry]], before: int, limit: int) -> list[AuditEntry]:
+    """Return the last entries before a number, searching wider and wider ranges before it."""
     width = limit * 4
     while True:
         after = max(0, before - width)
-        found = [entry for entry in look(after, width) if entry.seq < before]
+        found = [entry for entry in read(after, width) if entry.seq < before]
         if len(found) >= limit or after == 0:
             return found[-limit:][::-1]
         width *= 8
 
 
-def verified(asking: Asking) -> AuditVerification:
-    """What a look at the whole audit trail finds."""
-    return asking.brain.audit.verify()
+def verify_trail(request: PageRequest) -> AuditVerification:
+    """Verify the whole audit trail."""
+    return request.brain.audit.verify()

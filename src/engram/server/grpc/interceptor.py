@@ -1,4 +1,4 @@
-"""What every call passes: a key, its rate, a request that can be read, a thread to carry it out, an answer in time."""
+"""Authenticate, limit, run and log calls, and turn every failure into a gRPC status."""
 
 from __future__ import annotations
 
@@ -23,49 +23,49 @@ from engram.engine import Engram
 from engram.errors import EngramError, InvalidInput, StoreBusy, TooMany, Unauthenticated
 from engram.model.api_key import Right
 from engram.ports import principal
-from engram.server.grpc.convert import read, written
+from engram.server.grpc.convert import from_message, to_message
 from engram.server.grpc.messages import MESSAGE, REQUEST
-from engram.server.grpc.problems import Late, Later, Unfit, detail_of, status_of, trailers
+from engram.server.grpc.problems import InvalidRequest, RateLimited, TimedOut, detail_of, status_of, trailers
 from engram.sharing.api_keys import Keys
 from engram.transfer.signing import PublicKey
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
 Observe = Callable[[str, str, float], None]
-"""Is told of each call how it ended: the method, the status, the seconds."""
+"""Receives the method, status and seconds of each call."""
 
 WORKERS = 32
-STREAMS = 256
-"""Streams at a time, of all callers."""
-NO_KEY = "this needs a key in the metadata: `authorization: Bearer eng_…`; `engram key create` makes one"
+MOST_STREAMS = 256
+"""Streams that may be open at a time, of all callers."""
+NO_KEY = "this needs a key in the metadata: `authorization: Bearer eng_…`"
 
 _log = logging.getLogger("engram.server.grpc")
 _OWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
-def parsed(kind: type[Message], data: bytes, model: type[Model]) -> Model:
-    """What a request says. Raises `InvalidInput`."""
+def parse(kind: type[Message], data: bytes, model: type[Model]) -> Model:
+    """Read a request. Raises `InvalidInput`."""
     try:
         message = kind.FromString(data)
     except DecodeError:
         raise InvalidInput("the message cannot be read; is it of this version of the protocol?") from None
     try:
-        return model.model_validate(read(message, sparse=True))
+        return model.model_validate(from_message(message, sparse=True))
     except ValidationError as error:
-        raise Unfit(error) from None
+        raise InvalidRequest(error) from None
 
 
-def rendered(model: BaseModel, kind: type[Message]) -> bytes:
-    """An answer as it is sent. Raises `TooMany` if it is larger than a message may be."""
-    data: bytes = written(model, kind).SerializeToString()
+def render(model: BaseModel, kind: type[Message]) -> bytes:
+    """Write a response. Raises `TooMany` if it is larger than a message may be."""
+    data: bytes = to_message(model, kind).SerializeToString()
     if len(data) > MESSAGE:
         raise TooMany(f"the answer has more than {MESSAGE:,} bytes; ask for less at once")
     return data
 
 
 @dataclass(slots=True)
-class Visit:
-    """One call that came in, from its metadata to how it ended."""
+class IncomingCall:
+    """A call that was received, with what its metadata says."""
 
     method: str
     right: Right
@@ -82,15 +82,15 @@ class Visit:
 
 
 @dataclass(slots=True)
-class Door:
-    """Lets calls in to an open memory, which whoever opened it closes."""
+class Interceptor:
+    """Runs the calls to an open memory. It does not close the memory."""
 
     brain: Engram
     limits: Limits
     observe: Observe | None = None
     poll_seconds: float = 0.5
     trusted: Mapping[str, PublicKey] = field(default_factory=dict)
-    """The keys that files with knowledge may be signed with, by name."""
+    """Public keys that imported files may be signed with, by name."""
     clock: Callable[[], float] = time.monotonic
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set it to end the streams."""
@@ -99,9 +99,9 @@ class Door:
     streams: int = 0
     _pool: ThreadPoolExecutor = field(init=False)
     _callers: Buckets = field(init=False)
-    _strangers: Buckets = field(init=False)
+    _unknown_callers: Buckets = field(init=False)
     _listeners: Streams = field(init=False)
-    _counting: threading.Lock = field(default_factory=threading.Lock)
+    _counter_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         limits = self.limits
@@ -109,103 +109,103 @@ class Door:
         self._listeners = Streams(limits)
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="engram-rpc")
         self._callers = Buckets(limits.rate, limits.burst, self.clock)
-        self._strangers = Buckets(limits.refusals, max(1, int(limits.refusals * 5)), self.clock)
+        self._unknown_callers = Buckets(limits.refusals, max(1, int(limits.refusals * 5)), self.clock)
 
     def close(self) -> None:
-        """Wait until everything that was begun is done."""
+        """Wait until all calls that have begun are done."""
         self._pool.shutdown(wait=True)
 
-    def visit(self, method: str, right: Right, context: Any) -> Visit:
-        """A call that has just come."""
-        told = {str(name): value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
-        own = told.get(REQUEST, "")
-        scheme, _, token = told.get("authorization", "").partition(" ")
-        return Visit(
+    def receive(self, method: str, right: Right, context: Any) -> IncomingCall:
+        """Read the metadata of a call."""
+        metadata = {str(name): value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+        own = metadata.get(REQUEST, "")
+        scheme, _, token = metadata.get("authorization", "").partition(" ")
+        return IncomingCall(
             method,
             right,
             context,
             own if _OWN_ID.fullmatch(own) else self.brain.sources.new_id(),
             token.strip() if scheme.lower() == "bearer" else "",
-            told.get("engram-agent"),
+            metadata.get("engram-agent"),
         )
 
-    async def safely(self, visit: Visit, work: Awaitable[T]) -> T:
-        """Do what a call asks for; whatever goes wrong, the caller gets a status that says so."""
+    async def respond(self, incoming: IncomingCall, work: Awaitable[T]) -> T:
+        """Await the work of a call and log how it ended; an exception becomes the status of the call."""
         began = self.clock()
         try:
             done = await work
         except asyncio.CancelledError:
-            self._told(visit, grpc.StatusCode.CANCELLED, began)
+            self._log_call(incoming, grpc.StatusCode.CANCELLED, began)
             raise
         except EngramError as error:
             failure = error
-        except Exception as error:  # noqa: BLE001 - the outermost border: whatever it was, the caller gets an answer
+        except Exception as error:  # noqa: BLE001 - the outermost border: the caller gets a status whatever it was
             failure = EngramError("it failed")
-            if not visit.context.done():
-                said = {"where": [*_places(error)], "request": visit.id}
-                _log.error("a call failed: %s", type(error).__name__, extra={"told": said})
+            if not incoming.context.done():
+                fields = {"where": [*_code_locations(error)], "request": incoming.id}
+                _log.error("a call failed: %s", type(error).__name__, extra={"told": fields})
         else:
-            visit.context.set_trailing_metadata(((REQUEST, visit.id),))
-            self._told(visit, grpc.StatusCode.OK, began)
+            incoming.context.set_trailing_metadata(((REQUEST, incoming.id),))
+            self._log_call(incoming, grpc.StatusCode.OK, began)
             return done
-        self._told(visit, status_of(failure), began)
-        await visit.context.abort(status_of(failure), detail_of(failure), trailers(failure, visit.id))
+        self._log_call(incoming, status_of(failure), began)
+        await incoming.context.abort(status_of(failure), detail_of(failure), trailers(failure, incoming.id))
         raise failure  # for the reader: abort raises
 
-    async def carry_out(self, visit: Visit, work: Callable[[Call], T], seconds: float | None = None) -> T:
-        """Let a caller in, and do something for it in a thread, in time.
+    async def run(self, incoming: IncomingCall, work: Callable[[Call], T], seconds: float | None = None) -> T:
+        """Authenticate the caller, and run some work for it in a thread.
 
-        What takes too long goes on without anybody listening.
+        Raises `TimedOut` after the deadline; the work then goes on, and its result is dropped.
         """
         if self.running >= self.limits.running:
             raise StoreBusy("too many calls are being answered; try again")
-        remaining = visit.context.time_remaining()
+        remaining = incoming.context.time_remaining()
         most = self.limits.seconds if seconds is None else seconds
         most = most if remaining is None else min(most, remaining)
-        future = asyncio.get_running_loop().run_in_executor(self._pool, self._let_in, visit, work)
+        future = asyncio.get_running_loop().run_in_executor(self._pool, self._run_as_caller, incoming, work)
         self.running += 1
         future.add_done_callback(self._ended)
         await asyncio.wait({future}, timeout=most)
         if not future.done():
-            raise Late("it took too long")
+            raise TimedOut("it took too long")
         return future.result()
 
-    async def aside(self, work: Callable[[], T]) -> T:
-        """Do something for a caller that was let in already, without waiting for it here."""
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run some work for a caller that is authenticated in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def _ended(self, future: asyncio.Future[Any]) -> None:
         self.running -= 1
         if not future.cancelled():
-            future.exception()  # whoever asked may be gone
+            future.exception()  # mark it as seen, as the caller may be gone
 
-    def _let_in(self, visit: Visit, work: Callable[[Call], T]) -> T:
-        call = self._call(visit)
-        with on_behalf(call):
+    def _run_as_caller(self, incoming: IncomingCall, work: Callable[[Call], T]) -> T:
+        call = self._authenticate(incoming)
+        with acting_for(call):
             return work(call)
 
-    def _call(self, visit: Visit) -> Call:
-        """Who is calling. Raises `Unauthenticated`, `NotAllowed`, and `Later` for those who come too often."""
-        key = self.keys.accept(visit.token)
-        with self._counting:
-            wait = self._strangers.wait(visit.peer) if key is None else self._callers.wait(key.id)
+    def _authenticate(self, incoming: IncomingCall) -> Call:
+        """Accept the key of a call. Raises `Unauthenticated`, `NotAllowed` and `RateLimited`."""
+        key = self.keys.accept(incoming.token)
+        with self._counter_lock:
+            wait = self._unknown_callers.wait(incoming.peer) if key is None else self._callers.wait(key.id)
         if wait:
-            raise Later(wait)
+            raise RateLimited(wait)
         if key is None:
             raise Unauthenticated(NO_KEY)
-        visit.key = key.id
-        call = Call(self.brain, key, visit.named)
-        call.check_right(visit.right)
+        incoming.key = key.id
+        call = Call(self.brain, key, incoming.named)
+        call.check_right(incoming.right)
         return call
 
-    def pause(self, call: Call) -> float:
-        """Seconds until more of what a stream brings is welcome; 0 if it is now, and then it is counted."""
-        with self._counting:
+    def wait_time(self, call: Call) -> float:
+        """Return the seconds until the rate of a key allows more of a stream; 0 if it does now, and count that."""
+        with self._counter_lock:
             return self._callers.wait(call.key.id)
 
     @contextmanager
-    def listening(self, call: Call) -> Iterator[None]:
-        """Count who listens to events while it lasts. Raises `TooMany` if a key does so too often, and `Crowded`."""
+    def count_listener(self, call: Call) -> Iterator[None]:
+        """Count a listener to events. Raises `TooMany` if the key has too many, and `Crowded` if all together have."""
         self._listeners.enter(call.key.id)
         try:
             yield
@@ -213,9 +213,9 @@ class Door:
             self._listeners.leave(call.key.id)
 
     @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Count a stream while it lasts. Raises `StoreBusy` if there are too many."""
-        if self.streams >= STREAMS:
+    def count_stream(self) -> Iterator[None]:
+        """Count an open stream. Raises `StoreBusy` if there are too many."""
+        if self.streams >= MOST_STREAMS:
             raise StoreBusy("too many streams are open; try again")
         self.streams += 1
         try:
@@ -223,17 +223,17 @@ class Door:
         finally:
             self.streams -= 1
 
-    def _told(self, visit: Visit, status: grpc.StatusCode, began: float) -> None:
+    def _log_call(self, incoming: IncomingCall, status: grpc.StatusCode, began: float) -> None:
         seconds = self.clock() - began
-        line = {"op": visit.method, "status": status.name, "ms": round(seconds * 1000, 1)}
-        _log.info("call", extra={"told": line | {"key": visit.key, "request": visit.id}})
+        line = {"op": incoming.method, "status": status.name, "ms": round(seconds * 1000, 1)}
+        _log.info("call", extra={"told": line | {"key": incoming.key, "request": incoming.id}})
         if self.observe is not None:
-            self.observe(visit.method, status.name, seconds)
+            self.observe(incoming.method, status.name, seconds)
 
 
 @contextmanager
-def on_behalf(call: Call) -> Iterator[None]:
-    """Put on record that what is done meanwhile is done for the owner of a key."""
+def acting_for(call: Call) -> Iterator[None]:
+    """Name the owner of a key in the audit trail as the one for whom things are done."""
     before = principal.set(f"key:{call.key.id}")
     try:
         yield
@@ -241,8 +241,8 @@ def on_behalf(call: Call) -> Iterator[None]:
         principal.reset(before)
 
 
-def _places(error: Exception) -> Iterator[str]:
-    """Where an error came from, without what it says: that may be what a memory says."""
+def _code_locations(error: Exception) -> Iterator[str]:
+    """List the code locations of an error, without its message, which may quote a memory."""
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -1,4 +1,4 @@
-"""Every error as the status that a caller sees, with a `Problem` beside it, and nothing that is not his to know."""
+"""Errors as gRPC statuses, with a `Problem` in the trailing metadata that says only what the caller may know."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import grpc
 from pydantic import ValidationError
 
 from engram import errors
-from engram.api.limits import Crowded
-from engram.api.problems import Refused
-from engram.errors import Conflict, EngramError, InvalidInput, StoreBusy, TooMany
+from engram.api.operations import operation_of
+from engram.api.problems import Crowded, Refused, public_message
+from engram.errors import Conflict, EngramError, Hint, InvalidInput, StoreBusy, TooMany
 from engram.server.grpc import messages
-from engram.server.grpc.convert import written
+from engram.server.grpc.convert import to_message
 from engram.server.grpc.messages import AFTER, CODE, PROBLEM, REQUEST
-from engram.sharing.api_keys import told
 
 SOON = 1.0
 MOST_FLAWS = 8
 LONGEST = 300
-"""Characters of a text in the metadata, which has to be short as a whole."""
+"""Most characters of a text in the metadata, whose size is limited."""
 
 STATUS: Mapping[type[EngramError], grpc.StatusCode] = {
     errors.InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
@@ -39,11 +38,11 @@ STATUS: Mapping[type[EngramError], grpc.StatusCode] = {
     errors.StoreCorrupt: grpc.StatusCode.DATA_LOSS,
     errors.EngramError: grpc.StatusCode.INTERNAL,
 }
-"""By class; a class that is not named has the status of the one above it."""
+"""The status of each class of errors; a class that is missing has that of its base class."""
 
 
-class Unfit(InvalidInput):
-    """A request that has flaws, each at a place."""
+class InvalidRequest(InvalidInput):
+    """A request with invalid fields."""
 
     def __init__(self, error: ValidationError) -> None:
         found = error.errors(include_url=False, include_input=False, include_context=False)[:MOST_FLAWS]
@@ -51,50 +50,56 @@ class Unfit(InvalidInput):
         super().__init__("; ".join(f"{where or 'the request'}: {what}" for where, what in self.flaws))
 
 
-class Later(TooMany):
-    """The caller comes too often, and is welcome again after some seconds."""
+class RateLimited(TooMany):
+    """The rate of the caller is exceeded for some seconds."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"calls come too fast; wait as long as `{AFTER}` says")
         self.seconds = seconds
 
 
-class Late(StoreBusy):
-    """A call took too long; it may still be carried out."""
+class TimedOut(StoreBusy):
+    """A call exceeded its deadline; it may still be carried out."""
 
 
 def status_of(error: EngramError) -> grpc.StatusCode:
-    """The status of an error: that of its class, or of the nearest class above."""
+    """Return the status of an error: that of its class, or of the nearest base class."""
     if isinstance(error, Refused):
         return STATUS[Conflict if error.receipt.code == Conflict.code else InvalidInput]
-    if isinstance(error, Late):
+    if isinstance(error, TimedOut):
         return grpc.StatusCode.DEADLINE_EXCEEDED
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def detail_of(error: EngramError) -> str:
-    """What happened, as the caller may know it."""
-    if isinstance(error, Late):
+    """Describe an error as far as the caller may know it."""
+    if isinstance(error, TimedOut):
         return "it took too long and may still be carried out; the same `key` makes it safe to try again"
-    said = str(error) if isinstance(error, Refused) else told(error)
-    return said if len(said) <= LONGEST else said[: LONGEST - 1] + "…"
+    text = public_message(error, method_of)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def method_of(hint: Hint) -> str | None:
+    """The method that takes the step of a hint, such as `ListMemories`."""
+    operation = operation_of(hint)
+    return None if operation is None else operation.rpc
 
 
 def trailers(error: EngramError, request_id: str) -> tuple[tuple[str, str | bytes], ...]:
-    """What goes with the status of an error."""
+    """Build the trailing metadata of a call that failed."""
     code, detail = error.code, detail_of(error)
     problem = messages.Problem(code=code, detail=detail, request_id=request_id)
     if isinstance(error, Refused):
         code = problem.code = error.receipt.code or InvalidInput.code
         receipt = error.receipt.model_copy(update={"reason": detail, "redacted": error.receipt.redacted[:MOST_FLAWS]})
-        problem.receipt.CopyFrom(written(receipt, messages.Receipt))
-    if isinstance(error, Unfit):
+        problem.receipt.CopyFrom(to_message(receipt, messages.Receipt))
+    if isinstance(error, InvalidRequest):
         problem.errors.extend(messages.Flaw(where=where, what=what) for where, what in error.flaws)
     found: list[tuple[str, str | bytes]] = [
         (CODE, code),
         (PROBLEM, problem.SerializeToString()),
         (REQUEST, request_id),
     ]
-    if isinstance(error, Later) or status_of(error) is grpc.StatusCode.UNAVAILABLE:
+    if isinstance(error, RateLimited) or status_of(error) is grpc.StatusCode.UNAVAILABLE:
         found.append((AFTER, f"{max(0.1, getattr(error, 'seconds', SOON)):.1f}"))
     return tuple(found)

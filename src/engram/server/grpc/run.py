@@ -1,4 +1,4 @@
-"""Runs the server: binds where it is safe to, and stops without losing what it has acknowledged."""
+"""Start and stop the gRPC server; what it has acknowledged is never lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engram.api.limits import Limits
 from engram.engine import Engram
 from engram.errors import ConfigError
 from engram.server.binding import Place
-from engram.server.grpc.interceptor import Door, Observe
+from engram.server.grpc.interceptor import Interceptor, Observe
 from engram.server.grpc.messages import MESSAGE, NAME
 from engram.server.grpc.service import handlers
 from engram.transfer.signing import PublicKey
@@ -40,17 +40,17 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.max_ping_strikes", 3),
     ("grpc.max_connection_idle_ms", 600_000),
 )
-"""A caller that is gone is noticed within 40 seconds; one that pings more often than every 10 is sent away."""
+"""A lost connection is noticed within 40 seconds; one that pings more often than every 10 seconds is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding(Place):
-    """Where to listen, and how that is made safe."""
+    """Address to listen on, and its certificate."""
 
     port: int = PORT
 
     def credentials(self) -> Any:
-        """What to speak TLS with, or `None` where it is not needed. Raises `ConfigError` if others could listen."""
+        """Return the TLS credentials, or `None` for a loopback address. Raises `ConfigError` if others could listen."""
         self.refuse_unsafe()
         if self.certfile is not None and self.keyfile is not None:
             try:
@@ -61,36 +61,36 @@ class Binding(Place):
         return None
 
     def at(self, port: int) -> str:
-        """The address with a port."""
+        """Return the address with a port."""
         host = self.host.strip("[]")
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(slots=True)
 class Running:
-    """A server that answers calls, beside whatever this process does."""
+    """A server that runs in a thread of this process."""
 
     address: str
     port: int
-    _door: Door
+    _interceptor: Interceptor
     _server: Any
     _health: Any
     _stopped: bool = False
 
     def stop(self, grace: float = GRACE) -> None:
-        """Take no more calls, wait for those that run, and end streams; again is harmless. Then the memory may close.
+        """Accept no more calls, wait for those that run, and end streams; calling it twice is harmless.
 
-        What was acknowledged is in the database.
+        The memory may be closed afterwards.
         """
         if self._stopped:
             return
         self._stopped = True
         _wait(self._leave(grace))
-        self._door.close()
+        self._interceptor.close()
 
     async def _leave(self, grace: float) -> None:
         await self._health.enter_graceful_shutdown()
-        self._door.stopping.set()
+        self._interceptor.stopping.set()
         await self._server.stop(grace)
 
     def __enter__(self) -> Running:
@@ -111,35 +111,35 @@ def start(
     poll_seconds: float = 0.5,
     trusted: Mapping[str, PublicKey] | None = None,
 ) -> Running:
-    """Begin to answer calls over an open memory, which whoever opened it closes after `stop`.
+    """Start a server of an open memory; close the memory after `stop`.
 
-    Port 0 is any that is free. `observe` is told of each call how it ended; `trusted` are the
-    keys that files with knowledge may be signed with, by name. Raises `ConfigError`.
+    Port 0 is any that is free. `observe` receives method, status and seconds of each call; `trusted` are the public
+    keys that imported files may be signed with, by name. Raises `ConfigError`.
     """
     where = binding or Binding()
-    door = Door(brain, limits or Limits(), observe, poll_seconds, dict(trusted or {}))
-    return _wait(_begin(door, where, where.credentials()))
+    interceptor = Interceptor(brain, limits or Limits(), observe, poll_seconds, dict(trusted or {}))
+    return _wait(_begin(interceptor, where, where.credentials()))
 
 
 def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT comes; then running calls end, and what was acknowledged is in the database."""
-    told = threading.Event()
-    before = {sign: signal.signal(sign, lambda *_: told.set()) for sign in (signal.SIGTERM, signal.SIGINT)}
+    """Serve until SIGTERM or SIGINT, then finish the running calls."""
+    stop = threading.Event()
+    before = {sign: signal.signal(sign, lambda *_: stop.set()) for sign in (signal.SIGTERM, signal.SIGINT)}
     try:
         with start(brain, binding, limits) as running:
             say(f"Engram serves gRPC on {running.address}")
-            while not told.wait(1):  # a signal that another thread received does not wake this one
+            while not stop.wait(1):  # a signal that another thread received does not wake this one
                 pass
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)
 
 
-async def _begin(door: Door, where: Binding, tls: Any) -> Running:
+async def _begin(interceptor: Interceptor, where: Binding, tls: Any) -> Running:
     server = grpc.aio.server(options=OPTIONS)
-    server.add_generic_rpc_handlers((handlers(door),))
-    known = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(known, server)
+    server.add_generic_rpc_handlers((handlers(interceptor),))
+    healthy = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection((NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
     try:
         address = where.at(where.port)
@@ -147,14 +147,14 @@ async def _begin(door: Door, where: Binding, tls: Any) -> Running:
     except RuntimeError as error:
         raise ConfigError(f"{where.at(where.port)} cannot be listened on; choose another one") from error
     for name in ("", NAME):
-        await known.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
-    return Running(where.at(port), port, door, server, known)
+    return Running(where.at(port), port, interceptor, server, healthy)
 
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """The loop of all servers of this process, which gRPC wants to be one; its thread ends with the process."""
+    """Return the event loop of all servers of this process: grpcio supports only one."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="engram-rpc-loop", daemon=True).start()
     return loop

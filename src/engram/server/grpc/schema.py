@@ -28,7 +28,7 @@ from google.protobuf.message import Message
 from pydantic import BaseModel, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
-from engram.api.operations import OPERATIONS, Operation
+from engram.api.operations import OPERATIONS
 from engram.api.requests import AgentName, EventQuery, ExportQuery, ImportOptions, Nothing
 from engram.model import (
     AgentCycle,
@@ -49,6 +49,7 @@ from engram.model import (
     success,
     workspace,
 )
+from engram.model.api_key import Right
 from engram.model.content import Frozen
 from engram.model.episode import OutcomeName
 from engram.model.grant import Grant, GrantUse
@@ -248,31 +249,39 @@ _ENUMS: dict[Any, str] = {
 
 
 @dataclass(frozen=True)
-class Streaming:
-    """The types of a method that streams requests or responses."""
+class Method:
+    """A method of the service; those that are no operations stream requests or responses."""
 
+    right: Right
     request: Any
     response: Any
     summary: str
     client: bool = False
+    """Whether the client sends a stream."""
     server: bool = False
+    """Whether the server sends a stream."""
 
 
 STREAMING = {
-    "RememberStream": Streaming(
+    "RememberStream": Method(
+        "write",
         NewMemory,
         Receipt,
         "Store any number of memories; a receipt comes for each, in their order, after its commit.",
         client=True,
         server=True,
     ),
-    "ExportKnowledge": Streaming(
-        ExportQuery, ExportPart, "Send a knowledge file: its bytes, then the report about it.", server=True
+    "ExportKnowledge": Method(
+        "share", ExportQuery, ExportPart, "Send a knowledge file: its bytes, then the report about it.", server=True
     ),
-    "ImportKnowledge": Streaming(
-        ImportPart, ImportReport, "Import a knowledge file: the options first, if any, then its bytes.", client=True
+    "ImportKnowledge": Method(
+        "write",
+        ImportPart,
+        ImportReport,
+        "Import a knowledge file: the options first, if any, then its bytes.",
+        client=True,
     ),
-    "Listen": Streaming(EventQuery, LiveEvent, "Report events as they happen; resumable by `after`.", server=True),
+    "Listen": Method("read", EventQuery, LiveEvent, "Report events as they happen; resumable by `after`.", server=True),
 }
 
 
@@ -305,7 +314,10 @@ class Schema:
         self._types: dict[str, DescriptorProto | EnumDescriptorProto] = {}
         self._file_of = {name: file for file, types in numbers.items() for name in types}
         service = ServiceDescriptorProto(name=SERVICE)
-        unary = {each.rpc: Streaming(each.request, each.response, _summary(each)) for each in OPERATIONS.values()}
+        unary = {
+            each.rpc: Method(each.right, each.request, each.response, str(each.function.__doc__))
+            for each in OPERATIONS.values()
+        }
         self.methods = {**unary, **STREAMING}
         for name, method in self.methods.items():
             service.method.add(
@@ -442,10 +454,6 @@ def _reserve(described: DescriptorProto, numbers: Mapping[str, int]) -> None:
         if name not in present:
             described.reserved_name.append(name)
             described.reserved_range.add(start=number, end=number + 1)
-
-
-def _summary(operation: Operation) -> str:
-    return str(operation.function.__doc__)
 
 
 def _camel(name: str) -> str:

@@ -1,65 +1,49 @@
-"""The service: every method of the .proto file, and what carries it out."""
+"""The gRPC service: a handler for every method of the protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from engram.api.call import Call
 from engram.api.operations import OPERATIONS, Operation
-from engram.model.api_key import Right
-from engram.server.grpc.interceptor import Door, parsed, rendered
+from engram.server.grpc.interceptor import Interceptor, parse, render
 from engram.server.grpc.messages import DESCRIPTOR, NAME
-from engram.server.grpc.streams import STREAMS, Stream
+from engram.server.grpc.schema import STREAMING
+from engram.server.grpc.streams import HANDLERS
 
 
-def methods() -> Iterator[tuple[MethodDescriptor, Operation | Stream]]:
-    """Every method, and what carries it out."""
-    known: dict[str, Operation | Stream] = {**{each.rpc: each for each in OPERATIONS.values()}, **STREAMS}
-    if known.keys() != {method.name for method in DESCRIPTOR.methods}:
-        raise RuntimeError(f"these are not methods, or not carried out: {known.keys() ^ DESCRIPTOR.methods_by_name}")
-    return ((method, known[method.name]) for method in DESCRIPTOR.methods)
+def handlers(interceptor: Interceptor) -> Any:
+    """Make the handlers of a server. They take bytes, so that what is no message gets a status, too."""
+    unary = {each.rpc: _unary(interceptor, each) for each in OPERATIONS.values()}
+    streaming = {name: _streaming(interceptor, name) for name in STREAMING}
+    return grpc.method_handlers_generic_handler(NAME, unary | streaming)
 
 
-def right_of(method: str) -> Right:
-    """The right that a method asks for."""
-    return next(how.right for described, how in methods() if described.name == method)
-
-
-def handlers(door: Door) -> Any:
-    """What a server is given to answer calls with; messages come as bytes, so that one that is none gets an answer."""
-    found = {
-        method.name: _unary(door, method, how) if isinstance(how, Operation) else _streaming(door, method, how)
-        for method, how in methods()
-    }
-    return grpc.method_handlers_generic_handler(NAME, found)
-
-
-def _unary(door: Door, method: MethodDescriptor, how: Operation) -> Any:
-    asked, answered = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+def _unary(interceptor: Interceptor, operation: Operation) -> Any:
+    method = DESCRIPTOR.methods_by_name[operation.rpc]
+    request_class, response_class = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    seconds = interceptor.limits.long_seconds if operation.long else interceptor.limits.seconds
 
     async def handle(request: bytes, context: Any) -> bytes:
         def work(call: Call) -> bytes:
-            return rendered(how.run(call, parsed(asked, request, how.request)), answered)
+            return render(operation.run(call, parse(request_class, request, operation.request)), response_class)
 
-        visit = door.visit(method.name, how.right, context)
-        return await door.safely(visit, door.carry_out(visit, work, door.limits.long_seconds if how.long else None))
+        incoming = interceptor.receive(operation.rpc, operation.right, context)
+        return await interceptor.respond(incoming, interceptor.run(incoming, work, seconds))
 
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def _streaming(door: Door, method: MethodDescriptor, how: Stream) -> Any:
-    async def handle(request: Any, context: Any) -> bytes | None:
-        visit = door.visit(method.name, how.right, context)
-        own = b"" if method.client_streaming else request
-        return await door.safely(visit, how.carry_out(door, visit, own))
+def _streaming(interceptor: Interceptor, name: str) -> Any:
+    method, work = STREAMING[name], HANDLERS[name]
 
-    if method.client_streaming and method.server_streaming:
+    async def handle(request: Any, context: Any) -> bytes | None:
+        incoming = interceptor.receive(name, method.right, context)
+        return await interceptor.respond(incoming, work(interceptor, incoming, b"" if method.client else request))
+
+    if method.client and method.server:
         return grpc.stream_stream_rpc_method_handler(handle)
-    return (grpc.stream_unary_rpc_method_handler if method.client_streaming else grpc.unary_stream_rpc_method_handler)(
-        handle
-    )
+    return (grpc.stream_unary_rpc_method_handler if method.client else grpc.unary_stream_rpc_method_handler)(handle)

@@ -40,7 +40,7 @@ def by_key(brain: Engram, only: str | None = None) -> Whose:
         request: Any = ctx.request_context.request
         key: ApiKey | None = None if request is None else request.scope.get("engram.key")
         if key is None:
-            raise Unauthenticated("this needs a key; `engram key create` makes one")
+            raise Unauthenticated("this needs a key; whoever runs the server makes one")
         call = Call(brain, key, request.headers.get("engram-agent") if only is None else quote(only))
         call.check_right(right)
         return call.agent

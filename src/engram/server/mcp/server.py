@@ -9,13 +9,13 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from pydantic import Field
 
 from engram import __version__
+from engram.api.problems import public_message
 from engram.engine import Engram
 from engram.errors import EngramError
 from engram.model import Hit
 from engram.model.api_key import Right
 from engram.recall.quoting import quoted
-from engram.server.mcp.tools import Request, Whose, tools
-from engram.sharing.api_keys import told
+from engram.server.mcp.tools import Request, Whose, tool_of, tools
 
 INSTRUCTIONS = """\
 A memory that lasts over sessions and learns from outcomes.
@@ -54,7 +54,7 @@ def create(whose: Whose) -> MCPServer[None]:
         try:
             known = whose(ctx, right).get(id)
         except EngramError as error:
-            raise ResourceError(told(error)) from None
+            raise ResourceError(public_message(error, tool_of)) from None
         if known is None:
             raise ResourceNotFoundError("there is no such memory")
         return quoted([Hit(id=known.id, memory=known, score=1.0)])
@@ -67,7 +67,7 @@ def create(whose: Whose) -> MCPServer[None]:
         try:
             known = whose(ctx, "read").context(task)
         except EngramError as error:
-            known = f"(Memory could not be asked: {told(error)})"
+            known = f"(Memory could not be asked: {public_message(error, tool_of)})"
         return f"{task}\n\n{known or 'Nothing is remembered about this.'}"
 
     @server.prompt(title="Keep what was learned")

@@ -26,6 +26,7 @@ from engram.model.retention import LegalHold, RetentionReport
 from engram.model.wire import GroupView, Noted, Policy, Receipts
 from engram.ports import Store
 from engram.server.rest.auth import AGENT
+from engram.server.rest.middleware import BODY
 from engram.server.rest.parameters import IDEMPOTENCY, Operations
 from engram.server.rest.problems import REPLAYED, answer, of_error
 
@@ -142,7 +143,6 @@ class Once:
         if key is None or route is None:
             await self._app(scope, receive, send)
             return
-        body = await receive()
         slot = (key.id, _agent(scope, key), own)
         async with self._turns.setdefault(slot, asyncio.Lock()):
             try:
@@ -150,12 +150,12 @@ class Once:
             except EngramError as error:
                 await of_error(error, scope["engram.request"])(scope, receive, send)
                 return
-            asked = _digest(scope, body.get("body", b""))
+            asked = _digest(scope)
             done, said = self._answers.get(slot, losses)
             if done is None:
                 reply = _Reply(send, route, slot[1], losses)
                 try:
-                    await self._app(scope, _first(body, receive), reply)
+                    await self._app(scope, receive, reply)
                 finally:  # whether or not the caller was there to hear it
                     if reply.status:
                         self._answers.keep(slot, asked, reply.status, reply.said)
@@ -215,8 +215,9 @@ def _agent(scope: Scope, key: ApiKey) -> str:
         return EVERYONE
 
 
-def _digest(scope: Scope, body: bytes) -> bytes:
-    """Equal for two requests that ask for the same thing on the same conditions, however their JSON is written."""
+def _digest(scope: Scope) -> bytes:
+    """A digest that is equal for two requests of the same content and conditions, however their JSON is written."""
+    body: bytes = scope[BODY]
     try:
         said = json.dumps(json.loads(body), sort_keys=True).encode()
     except (ValueError, RecursionError):
@@ -225,12 +226,3 @@ def _digest(scope: Scope, body: bytes) -> bytes:
     conditions = [json.dumps(headers.getlist(name)).encode() for name in CONDITIONS]
     parts = (scope["method"].encode(), scope["path"].encode(), scope.get("query_string", b""), *conditions, said)
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
-
-
-def _first(message: Message, receive: Receive) -> Receive:
-    waiting = [message]
-
-    async def received() -> Message:
-        return waiting.pop() if waiting else await receive()
-
-    return received

@@ -37,6 +37,8 @@ KNOWLEDGE = "/v1/knowledge"
 LONG = (KNOWLEDGE, "/v1/knowledge/merge", "/v1/audit/verification", "/v1/retention/runs")
 """What may take long, because it is about all that there is."""
 METRICS = "/metrics"
+BODY = "engram.body"
+"""The name of the whole body in the scope of a request."""
 ANYWHERE = "*"
 
 request_id: contextvars.ContextVar[str] = contextvars.ContextVar("engram_request", default="")
@@ -227,7 +229,8 @@ class Gate:
                 if isinstance(body, Response):
                     await body(scope, receive, send)
                     return
-                receive = _again(body, receive)
+                scope[BODY] = body
+                receive = _replayed(body, receive)
         await self._app(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
@@ -279,7 +282,7 @@ class Gate:
         return body
 
 
-_NO_KEY = "this needs a key: `Authorization: Bearer eng_…`; `engram key create` makes one"
+_NO_KEY = "this needs a key: `Authorization: Bearer eng_…`"
 
 
 def _guarded(path: str) -> bool:
@@ -296,7 +299,7 @@ def _bearer(header: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """The body once more, as if it had just come; after it, whatever comes."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

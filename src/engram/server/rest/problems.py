@@ -13,13 +13,10 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from engram import errors
-from engram.api.limits import Crowded
-from engram.api.problems import Refused
-from engram.errors import Conflict, EngramError, NotFound
-from engram.model import Receipt
+from engram.api.operations import operation_of
+from engram.api.problems import Crowded, Refused, public_message
+from engram.errors import Conflict, EngramError, Hint, NotFound
 from engram.model.wire import Flaw, Problem
-from engram.server.rest.wording import worded
-from engram.sharing.api_keys import told
 
 _log = logging.getLogger("engram.server")
 MEDIA = "application/problem+json"
@@ -115,15 +112,15 @@ def of_error(error: EngramError, request_id: str) -> Response:
     if isinstance(error, Refused):
         status = 409 if error.receipt.code == Conflict.code else 422
         code = error.receipt.code or errors.InvalidInput.code
-        receipt = told_receipt(error.receipt)
+        receipt = error.receipt.worded(request_of)
         return answer(status, code, receipt.reason or "", request_id, receipt=receipt)
-    said = str(error) if isinstance(error, Crowded) else told(error)
-    return answer(status_of(error), error.code, worded(said), request_id)
+    return answer(status_of(error), error.code, public_message(error, request_of), request_id)
 
 
-def told_receipt(receipt: Receipt) -> Receipt:
-    """A receipt in the words of this door."""
-    return receipt if receipt.reason is None else receipt.model_copy(update={"reason": worded(receipt.reason)})
+def request_of(hint: Hint) -> str | None:
+    """The request that takes the step of a hint, such as `GET /v1/memories`."""
+    operation = operation_of(hint)
+    return None if operation is None else f"{operation.verb} {operation.path}"
 
 
 def install(app: FastAPI) -> None:

@@ -1,4 +1,4 @@
-"""What entries become when they are added: new memories, more evidence, or nothing new."""
+"""Decide about added entries: new memories, more evidence, or nothing new."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engram.text.terms import digest
 
 @dataclass(slots=True)
 class Adding:
-    """What a batch of entries becomes, one after the other: each sees what those before it did."""
+    """Decides about the entries of a batch one by one; each sees the effects of those before it."""
 
     batch: Batch
     pending: dict[str, Pending]
@@ -26,7 +26,7 @@ class Adding:
     """What the new memories bring along."""
 
     def decide(self, entry: Entry) -> Receipt:
-        """What becomes of one entry. Raises `Conflict` if its id is taken."""
+        """Decide about one entry. Raises `Conflict` if its id is taken."""
         memory, said = entry.memory, None if entry.merge_key is None else digest(entry.merge_key)
         if entry.key is not None and entry.key in self.owners:
             return key_receipt(entry, *self.owners[entry.key])

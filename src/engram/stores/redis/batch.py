@@ -103,7 +103,7 @@ class ScopeState:
 
     @property
     def expired(self) -> bool:
-        """Whether something expired that still is in the indexes."""
+        """True if something that expired is still in the indexes."""
         return self.first_expiry is not None and self.first_expiry <= self.now_ms
 
 

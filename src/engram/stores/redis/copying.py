@@ -170,7 +170,7 @@ class Copying:
             yield from (read_row(body) for body in bodies if body is not None)
 
     def _tags(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
-        """What a database keeps in a table of its own, to find memories by their tags."""
+        """Return the rows of the table in which a database finds memories by their tags."""
         for row in self._memories(keys, after):
             yield from ({"memory_id": row["id"], "tag": tag} for tag in sorted(set(json.loads(row["tags"]))))
 

@@ -89,5 +89,5 @@ class Events:
 
 
 def _beyond(passed: bytes | None, start: str) -> str | bytes:
-    """Where a page begins: at the start, or after what was passed."""
+    """Return the beginning of a page: the start, or after what was passed."""
     return start if passed is None else b"(" + passed

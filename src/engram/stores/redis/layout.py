@@ -1,4 +1,4 @@
-"""What is kept under which key, and in which form."""
+"""The keys of the Redis store, and the form of their values."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def settings_key(prefix: str) -> str:
 
 
 class Posting(NamedTuple):
-    """How often a memory has a term, how many terms it has in all, and its number."""
+    """The count of a term in a memory, the length of the memory in terms, and its number."""
 
     times: int
     length: int
@@ -136,7 +136,7 @@ class Posting(NamedTuple):
 
 
 class Card(NamedTuple):
-    """What a filter looks at."""
+    """The fields of a memory that a filter reads."""
 
     seq: int
     kind: str
@@ -175,7 +175,7 @@ class Card(NamedTuple):
         return to_json(self)
 
     def passes(self, where: Filter, now: int) -> bool:
-        """Whether the memory has not expired and passes the filter."""
+        """Tell whether the memory has not expired and passes the filter."""
         if self.expires is not None and self.expires <= now:
             return False
         if where == Filter():
@@ -218,7 +218,7 @@ class MemoryTrace:
         return to_json({name: getattr(self, name) for name in self.__slots__} | {"places": places})
 
     def belongings(self) -> dict[str, int]:
-        """What goes with the memory when it is forgotten, by kind."""
+        """Count what is deleted with the memory, by kind."""
         return {
             "memories": 1,
             "evidence": self.evidence,
@@ -234,7 +234,7 @@ def moment(happened: int) -> str:
 
 
 def newest_member(happened: int, seq: int, id: str) -> str:
-    """What stands for a memory in the order of time; the id begins at `ID_AT`."""
+    """Return the member for a memory in the set ordered by time; the id begins at `ID_AT`."""
     return f"{moment(happened)}{seq:017d}{id}"
 
 
@@ -259,7 +259,7 @@ class EvidenceRow(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """That a memory was forgotten, when, and how many of its passages had vectors in one place at most."""
+    """The record of a deleted memory: its time, and the highest number of passages that had vectors."""
 
     memory_id: str
     seq: int
@@ -278,7 +278,7 @@ class Tombstone(NamedTuple):
 
 
 class RecallRow(NamedTuple):
-    """What became of a recall, and when that was said."""
+    """The outcome of a recall, and the time of the report."""
 
     id: str
     at: int
@@ -296,7 +296,7 @@ class RecallRow(NamedTuple):
 
 
 def event_members(keys: RedisKeys, row: Row) -> dict[str, str]:
-    """What stands for an event in each of the sorted sets that it is found by."""
+    """Return the members for an event in the sorted sets that index it."""
     member = f"{row['seq']:0{NUMBER}d}{row['id']}"
     return {
         keys.feed: member,
@@ -352,7 +352,7 @@ def read_place(name: bytes) -> VectorPlace:
 
 
 def read_vector_space(value: bytes) -> tuple[int, int]:
-    """How long the vectors of a space are, and how many memories have any."""
+    """Return the dimensions of a vector space, and the number of its memories."""
     dim, number = value.split()
     return int(dim), int(number)
 

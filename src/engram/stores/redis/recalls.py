@@ -1,4 +1,4 @@
-"""What became of recalls, and how often each memory helped."""
+"""Outcomes of recalls, and counts of how often each memory helped."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class Finder:
 
 
 def _restricted(query: Query) -> bool:
-    """Whether not every memory that is found will do."""
+    """Tell whether a query restricts the memories it finds."""
     return query.where != Filter() or query.among is not None
 
 
@@ -224,7 +224,7 @@ def _ranked(
 
 
 def _weight(total: int, holders: int) -> float:
-    """How much a term tells: the fewer have it, the more. Others may write between two counts."""
+    """The weight of a term: the fewer memories have it, the higher. Others may write between two counts."""
     return term_weight(max(total, holders), holders)
 
 

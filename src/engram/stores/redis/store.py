@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from engram.clock import Sources, micros
-from engram.errors import Conflict, NotFound, StoreFull, StoreReadOnly
+from engram.errors import Conflict, Hint, NotFound, StoreFull, StoreReadOnly
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import (
     Cells,
@@ -163,7 +163,7 @@ class RedisStore:
     def _compared(
         self, scope: Scope, entries: Sequence[Entry], decide: _Decide, *, renews: bool = False
     ) -> list[Receipt]:
-        """What is decided about entries in one write, when they are compared with what is there."""
+        """Compare entries with what is stored, and decide about them in one write."""
         keys = self._transactions.keys(scope)
         if not entries:
             return []
@@ -179,7 +179,7 @@ class RedisStore:
     def _adding(
         self, keys: RedisKeys, hashes: Sequence[tuple[str, list[str]]], batch: Batch, answers: list[Any]
     ) -> tuple[Adding, dict[str, MemoryTrace], dict[str, bytes]]:
-        """What entries are compared with, the traces of what is gone, and the events that are there already."""
+        """Return what entries are compared with, traces of expired memories, and the known events."""
         rest = iter(answers)
         cards, owners, twins, events = (_found(fields, next(rest)) if fields else {} for _, fields in hashes)
         pending, lost = self._pending(keys, [id.decode() for id in twins.values()])
@@ -242,7 +242,7 @@ class RedisStore:
         def plan(batch: Batch, answers: list[Any]) -> Memory:
             pending, _ = self._pending(keys, [id])
             if id not in pending:
-                raise NotFound(f"there is no memory {id}; `engram memory list` shows what there is")
+                raise NotFound(f"there is no memory {id}", hint=Hint("memory list"))
             known = pending[id].memory
             if expected_version is not None and expected_version != known.version:
                 raise Conflict(f"memory {id} is at version {known.version}, not {expected_version}; read it again")
@@ -312,7 +312,7 @@ class RedisStore:
         self._server.ask(("HSET", settings_key(self._address.prefix), name, value))
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
-        """How many memories have no vector of this embedder."""
+        """Count the memories without a vector of this embedder."""
         scopes = [Scope(name) for name in self.agents()]
         return sum(self._missing(scope, (namespace, embedder)) for scope in scopes)
 
@@ -345,7 +345,7 @@ class RedisStore:
             yield from ((seq, id.decode()) for (id, seq), vector in zip(some, vectors, strict=True) if vector is None)
 
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
-        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
+        """List the vectors of a memory by namespace and embedder; none if it is not in this scope."""
         keys = self._transactions.keys(scope)
         _, (text, spaces) = self._transactions.fresh(scope, ("HGET", keys.traces, id), ("HGETALL", keys.spaces))
         places = {} if text is None else MemoryTrace.read(text).places
@@ -449,7 +449,7 @@ def _looked_up(keys: RedisKeys, entries: Sequence[Entry]) -> list[tuple[str, lis
 
 
 def _numbers(entries: Sequence[Entry]) -> int:
-    """How many numbers a write of entries takes at most."""
+    """Return the highest number of sequence numbers that a write of entries takes."""
     return 2 * len(entries) + sum(len(entry.vectors) + len(entry.events) for entry in entries)
 
 

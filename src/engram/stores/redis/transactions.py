@@ -124,7 +124,7 @@ class Transactions:
         self.write(scope, [first], plan, purge=False, numbers=CHUNK)
 
     def traces(self, keys: RedisKeys, ids: Sequence[str]) -> dict[str, MemoryTrace]:
-        """What each of these memories left, in order; without those that are not there."""
+        """Return the traces of these memories, in order; without those that are not there."""
         traces = {}
         for some in chunks(list(dict.fromkeys(ids))):
             (found,) = self._server.ask(("HMGET", keys.traces, *some))
@@ -217,7 +217,7 @@ class Transactions:
         return answer
 
     def _commit(self, keys: RedisKeys, batch: Batch, renews: bool) -> bool:
-        """Whether the batch was written: not if there was another write since the state was looked at."""
+        """Write the batch; `False` if there was another write since the state was read."""
         token = uuid.uuid4().hex  # not from the sources: two stores that draw the same ids must still differ
         if self._server.run(COMMIT, *batch.call(self._keep(batch.state, renews), token)):
             return True

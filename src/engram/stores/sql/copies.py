@@ -29,9 +29,9 @@ from engram.stores.schema import (
     tombstones,
 )
 from engram.stores.sealing import CRYPT
-from engram.stores.sql.external_vectors import SPACE
 from engram.stores.sql.mirror import PUSHED
-from engram.stores.sql.tables import PAGE, SET, UNSEEN, SqlTables
+from engram.stores.sql.remote_vectors import SPACE
+from engram.stores.sql.tables import PAGE, SET, UNSEEN, Tables
 
 COPYING = "copying"
 COPIED = {
@@ -57,8 +57,11 @@ COPIED = {
 _USED = sa.select(audit.c.seq).where(audit.c.action != GENESIS).limit(1)
 
 
-class SqlCopies(SqlTables):
-    """Reads and takes whole tables (`ports.Copies`)."""
+class Copying:
+    """Read and fill whole tables (`ports.Copies`)."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     def tables(self) -> list[str]:
         """The tables to copy, in an order in which they can be filled."""
@@ -74,15 +77,15 @@ class SqlCopies(SqlTables):
         def look(conn: sa.Connection) -> list[Cells]:
             chosen = rows
             if after is not None:
-                last = self._stored_key(conn, COPIED[table], after)
+                last = self._tables.codec.stored_key(conn, COPIED[table], after)
                 chosen = rows.where(sa.tuple_(*columns) > sa.tuple_(*(last[column.name] for column in columns)))
-            return [self._whole(conn, COPIED[table], row) for row in conn.execute(chosen).mappings()]
+            return [self._tables.codec.plain_row(conn, COPIED[table], row) for row in conn.execute(chosen).mappings()]
 
-        return [] if table == agent_keys.name else self._look(None, look)  # a copy has keys of its own
+        return [] if table == agent_keys.name else self._tables.look(None, look)  # a copy has keys of its own
 
     def begin_copy(self, source: str) -> None:
         """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
-        self._transact(None, lambda conn: self._begin_copy(conn, source))
+        self._tables.transact(None, lambda conn: self._begin_copy(conn, source))
 
     def _begin_copy(self, conn: sa.Connection, source: str) -> None:
         begun = conn.scalar(sa.select(settings.c.value).where(settings.c.name == COPYING))
@@ -93,31 +96,31 @@ class SqlCopies(SqlTables):
 
     def take(self, table: str, rows: Sequence[Cells]) -> None:
         """Insert the rows that are not there yet, in one transaction."""
-        self._transact(None, lambda conn: self._take(conn, table, rows))
+        self._tables.transact(None, lambda conn: self._take(conn, table, rows))
 
     def _take(self, conn: sa.Connection, table: str, rows: Sequence[Cells]) -> None:
         columns = COPIED[table].primary_key.columns
-        stored = [self._stored_key(conn, COPIED[table], row) for row in rows]
+        stored = [self._tables.codec.stored_key(conn, COPIED[table], row) for row in rows]
         keys = [tuple(row[column.name] for column in columns) for row in stored]
         there = sa.select(*columns).where(sa.tuple_(*columns).in_(keys))
         known = {tuple(row) for row in conn.execute(there)}
         fresh: list[Row] = [dict(row) for key, row in zip(keys, rows, strict=True) if key not in known]
-        self._insert(conn, COPIED[table], fresh)
+        self._tables.insert(conn, COPIED[table], fresh)
         if table == memories.name:
             found = [to_memory({**row, **UNSEEN}) for row in fresh]
             numbered = zip((row["seq"] for row in fresh), found, strict=True)
-            self._index(conn, [(m.agent, seq, memory_terms(m)) for seq, m in numbered])
+            self._tables.index_memories(conn, [(m.agent, seq, memory_terms(m)) for seq, m in numbered])
         if table == memory_index.name:
-            self._vectors_came(fresh)
+            self._tables.vectors_added(fresh)
 
     def end_copy(self) -> None:
         """Go on from where the copied database was."""
         numbered = (memories, memory_evidence, memory_index, tombstones, events)
         highest = [sa.select(sa.func.max(table.c.seq)) for table in numbered]
-        self._transact(None, lambda conn: self._end_copy(conn, max(conn.scalar(last) or 0 for last in highest)))
+        self._tables.transact(None, lambda conn: self._end_copy(conn, max(conn.scalar(last) or 0 for last in highest)))
 
     def _end_copy(self, conn: sa.Connection, last: int) -> None:
-        self._advance_sequence(conn, last)
+        self._tables.advance_sequence(conn, last)
         conn.execute(settings.delete().where(settings.c.name == COPYING))
 
     def tally(self, table: str) -> TableChecksum:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 
-from engram.errors import NotFound, StoreError
-from engram.ports import AuditAction, Cipher, Scope
+from engram.errors import NotFound, StoreCorrupt, StoreError
+from engram.model import Memory
+from engram.ports import AuditAction, Cipher, Event, Query, RankingInput, Scope, TermCounts
 from engram.stores import rekey as resealing
 from engram.stores import sealing
-from engram.stores.rows import Row, to_event, to_memory
+from engram.stores.rows import Row, seal, seal_event, to_event, to_memory
 from engram.stores.schema import agents, events, memories, memory_index, memory_keys
 from engram.stores.sealing import CRYPT, READY, Sealer
-from engram.stores.sql.tables import SET, UNSEEN, SqlTables
+from engram.stores.sql.tables import SET, UNSEEN, ReadTerms, RowCodec, Tables
 
 CONVERTING = "converting"
 """How a database is opened that is to be encrypted."""
@@ -23,54 +24,182 @@ KEYS = 2
 """So many keys an agent has: one for data, one for masks and words; one more while data is sealed anew."""
 
 
-class SqlEncryption(SqlTables):
-    """Seals the rows of a database with keys of each agent (`ports.Encrypts`)."""
+class EncryptedRows(RowCodec):
+    """Rows encrypted with keys of each agent; vectors are packed in the way that the database can hold them."""
 
-    def _unlock(self, name: str, wanted: str) -> None:
+    encrypted = True
+
+    def __init__(self, sealer: Sealer, pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes]) -> None:
+        self.sealer = sealer
+        self._pack, self._unpack = pack, unpack
+
+    def begin(self, conn: sa.Connection, setting: Callable[[], str | None]) -> None:
+        """Notice changed keys when a transaction begins."""
+        self.sealer.begin(conn, setting())
+
+    def announce(self, conn: sa.Connection) -> None:
+        """Tell all that have the database open that keys change; waits until nobody writes."""
+        announce(conn, self.sealer.cipher)
+
+    def encrypt_row(self, conn: sa.Connection, table: sa.Table, row: Row) -> Row:
+        """Return a plain row as it is stored."""
+        if not sealing.concerns(table.name, row):
+            return row
+        shut = self.sealer.keys(conn, row.get("agent", sealing.EVERYBODY), make=True).shut(table.name, row)
+        return shut | {"vector": self._pack(shut["vector"])} if table is memory_index else shut
+
+    def encrypt_rows(self, conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> Sequence[Row]:
+        """Return plain rows as they are stored."""
+        return [self.encrypt_row(conn, table, row) for row in rows]
+
+    def decrypt_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
+        """Return a stored row, readable. Raises `StoreCorrupt` if it is not what was stored."""
+        if not sealing.concerns(table.name, row):
+            return dict(row)
+        stored = self.unpacked(table, row)
+        return self.sealer.of(conn, row.get("agent", sealing.EVERYBODY), table.name, stored).open(table.name, stored)
+
+    def unpacked(self, table: sa.Table, row: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Return a stored row with its vector as it was encrypted."""
+        return {**row, "vector": self._unpack(row["vector"])} if table is memory_index else row
+
+    def plain_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
+        """Return a stored row as a database that is not encrypted has it."""
+        plain = self.decrypt_row(conn, table, row)
+        if table is memories:
+            plain["digest"] = seal(plain)
+        if table is events:
+            plain["digest"] = seal_event(plain)
+        return plain
+
+    def stored_key(self, conn: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the key of a plain row as it is stored."""
+        column = {"memory_tags": "tag", "memory_keys": "key"}.get(table.name)
+        if column is None:
+            return row
+        keys = self.sealer.keys(conn, str(row["agent"]), make=True)
+        return {**row, column: keys.mask(table.name, column, str(row[column]))}
+
+    def is_sound(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> bool:
+        """Tell whether a row that has a digest is what was written."""
+        try:
+            self.decrypt_row(conn, table, row)
+        except StoreCorrupt:
+            return False
+        return True
+
+    def memory(self, conn: sa.Connection, row: Mapping[Any, Any]) -> Memory:
+        """Return the memory in a stored row."""
+        return self.to_memory(self.decrypt_row(conn, memories, row))
+
+    def to_memory(self, row: Mapping[Any, Any]) -> Memory:
+        """Return the memory in a decrypted row."""
+        return to_memory(row, verified=True)
+
+    def event(self, conn: sa.Connection, row: Mapping[Any, Any]) -> Event:
+        """Return the event in a stored row."""
+        return to_event(self.decrypt_row(conn, events, row), verified=True)
+
+    def vector(self, conn: sa.Connection, row: Any) -> bytes:
+        """Return the vector in a row of `memory_index`, or nothing if it is damaged."""
+        try:
+            place = (row.memory_id, row.namespace, row.embedder, str(row.passage))
+            return self.sealer.vector(conn, row.agent, place, self._unpack(row.vector))
+        except StoreCorrupt:
+            return b""
+
+    def query(self, conn: sa.Connection, scope: Scope, query: Query) -> Query:
+        """Return a search whose filters are masked like the rows."""
+        return self.sealer.keys(conn, scope.agent).asked(query)
+
+    def mask(self, conn: sa.Connection, scope: Scope, table: sa.Table, column: str, value: str) -> str:
+        """Return what is stored for a value that is searched for."""
+        return self.sealer.keys(conn, scope.agent).mask(table.name, column, value)
+
+    def terms(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> list[str]:
+        """Return what the word index has for terms, in the same order."""
+        return self.sealer.keys(conn, scope.agent).terms(terms)
+
+    def words(self, conn: sa.Connection, agent: str, terms: list[str]) -> list[str]:
+        """Return what the word index holds of a row with these terms."""
+        return self.sealer.keys(conn, agent, make=True).words(terms)
+
+    def speakers(self, conn: sa.Connection, scope: Scope, names: list[str]) -> list[str]:
+        """Return stored names of speakers, readable."""
+        keys = self.sealer.keys(conn, scope.agent)
+        return sorted(keys.unmask("memories", "speaker", name) for name in names)
+
+    def ranking_inputs(
+        self,
+        conn: sa.Connection,
+        scope: Scope,
+        terms: Sequence[str],
+        read: Callable[[Sequence[str]], list[RankingInput]],
+    ) -> list[RankingInput]:
+        """Return what ranking sees of rows, readable."""
+        keys = self.sealer.keys(conn, scope.agent)
+        return [keys.ranking_input(seen) for seen in read(keys.terms(terms))]
+
+    def term_counts(
+        self, conn: sa.Connection, scope: Scope, terms: Sequence[str], count: ReadTerms[TermCounts]
+    ) -> TermCounts:
+        """Return how common terms are, by their own names."""
+        keys = self.sealer.keys(conn, scope.agent)  # an agent without keys has others each time
+        return keys.term_counts(count(keys.terms(terms)), terms)
+
+
+class Encryption:
+    """Encrypt a database with keys of each agent, and renew these (`ports.Encrypts`)."""
+
+    def __init__(self, tables: Tables, cipher: Cipher | None) -> None:
+        self._tables = tables
+        self.cipher = cipher
+
+    def unlock(self, name: str, wanted: str, *, remote: bool) -> None:
         """Find out how the database is encrypted, and get ready for it; a new one becomes as it is `wanted`.
 
         Raises `StoreError` if the key is missing or another one, or the rows are not encrypted and should be.
         """
-        with self._read(None) as conn:
-            state = sealing.unlocked(sealing.crypt_of(conn), self._cipher, name)
+        with self._tables.read(None) as conn:
+            state = sealing.unlocked(sealing.crypt_of(conn), self.cipher, name)
             used = conn.scalar(sa.select(agents.c.agent).limit(1)) is not None
         if state == sealing.SEALING and wanted != CONVERTING:
             raise StoreError(f"{name} was being encrypted, and that is not done; `engram crypt init` goes on with it")
         if not state and wanted == "fields":
             if used:
                 raise StoreError(f"{name} has memories that are not encrypted; `engram crypt init` does that")
-            if self._cipher is None:
+            if self.cipher is None:
                 raise StoreError("to encrypt, a key is needed; `engram crypt init` makes one")
-            self._encrypt(self._cipher, READY, used=False)
+            self._encrypt(self.cipher, READY, used=False)
             state = READY
-        if state and self._remote is not None:
+        if state and remote:
             raise StoreError(
                 f"{name} is encrypted, and a vector database would have its vectors readable; unset `vectors`"
             )
-        if state and self._cipher is not None:
-            self._sealer = Sealer(self._cipher, self._sources.now)
+        if state and self.cipher is not None:
+            self._use(self.cipher)
+
+    def _use(self, cipher: Cipher) -> None:
+        sealer = Sealer(cipher, self._tables.sources.now)
+        self._tables.codec = EncryptedRows(sealer, self._tables.pack_vector, self._tables.unpack_vector)
 
     def _encrypt(self, cipher: Cipher, state: str, *, used: bool = True) -> None:
         """Say in the database that all of it is encrypted, or is about to be; of a new one nothing is put on record."""
 
         def work(conn: sa.Connection) -> None:
-            self._announce(conn, cipher, state)
-            self._guard_rows(conn)
+            announce(conn, cipher, state)
+            self._tables.refuse_plain_rows(conn)
             if used:
-                self._note(conn, AuditAction("encrypt", target=cipher.identity, detail={"state": state}))
+                self._tables.note(conn, AuditAction("encrypt", target=cipher.identity, detail={"state": state}))
 
-        self._transact(None, work)
-
-    def _announce(self, conn: sa.Connection, cipher: Cipher, state: str = READY) -> None:
-        """Tell everybody who has the database open that keys have changed; waits until nobody writes."""
-        conn.execute(SET, {"name": CRYPT, "value": sealing.announced(cipher, state)})
+        self._tables.transact(None, work)
 
     def encryption(self) -> Mapping[str, str | int]:
-        """How the database is encrypted, and with how many keys."""
-        if self._sealer is None:
+        """Return how the database is encrypted, and the number of keys."""
+        if not isinstance(self._tables.codec, EncryptedRows):
             return {"mode": "none"}
-        found = self._look(None, resealing.key_ids)
-        facts: dict[str, str | int] = {"mode": "fields", "master": self._sealer.cipher.identity}
+        found = self._tables.look(None, resealing.key_ids)
+        facts: dict[str, str | int] = {"mode": "fields", "master": self._tables.codec.sealer.cipher.identity}
         facts |= {"agents": len(found.keys() - {sealing.EVERYBODY}), "keys": sum(map(len, found.values()))}
         return facts | {"unfinished": sum(len(ids) > KEYS for ids in found.values())}
 
@@ -79,31 +208,31 @@ class SqlEncryption(SqlTables):
 
         Nobody else should have it open: they cannot write from the beginning on. Raises `StoreError` without a key.
         """
-        if self._cipher is None:
+        if self.cipher is None:
             raise StoreError("to encrypt, a key is needed; `engram crypt init` makes one")
-        if self._sealer is None:
-            self._encrypt(self._cipher, sealing.SEALING)
-            self._sealer = Sealer(self._cipher, self._sources.now)
-        total, done = self._look(None, resealing.total), 0
-        for agent in self._look(None, resealing.everybody):
-            for count in resealing.renew_all(partial(self._transact, None), agent, self._seal_plain):
+        if not self._tables.codec.encrypted:
+            self._encrypt(self.cipher, sealing.SEALING)
+            self._use(self.cipher)
+        total, done = self._tables.look(None, resealing.total), 0
+        for agent in self._tables.look(None, resealing.everybody):
+            for count in resealing.renew_all(partial(self._tables.transact, None), agent, self._seal_plain):
                 done += count
                 if progress is not None:
                     progress(done, max(total, done))
-        self._transact(None, lambda conn: resealing.renew_settings(conn, self._seal_plain))
-        self._scrub()
-        self._encrypt(self._cipher, READY)
+        self._tables.transact(None, lambda conn: resealing.renew_settings(conn, self._seal_plain))
+        self._tables.scrub_files()
+        self._encrypt(self.cipher, READY)
         return done
 
     def _seal_plain(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row | None:
-        """What a plain row shall be; its words and tags are renewed along."""
+        """Encrypt a plain row, and renew its words and tags."""
         if not resealing.is_plain(table, row):
             return None
         if table is memories:
-            self._reindex(conn, to_memory({**row, **UNSEEN}), row["seq"])
+            self._tables.reindex(conn, to_memory({**row, **UNSEEN}), row["seq"])
         elif table is events:
             to_event(row)
-        return self._encrypt_row(conn, table, dict(row))
+        return self._tables.codec.encrypt_row(conn, table, dict(row))
 
     def rekey(
         self, agent: str | None = None, *, index: bool = False, progress: Callable[[int, int], None] | None = None
@@ -113,28 +242,29 @@ class SqlEncryption(SqlTables):
         It can be stopped and goes on when it is started again; meanwhile rows under either key can be read. `index`
         renews the keys of masks and words, too, for each agent in one transaction that others have to wait for.
         """
-        sealer, done = self._need_sealer(), 0
-        total = self._look(None, resealing.total)
-        chosen = [*self._look(None, resealing.key_ids)] if agent is None else [Scope(agent).agent]
+        sealer, done = self.codec().sealer, 0
+        total = self._tables.look(None, resealing.total)
+        chosen = [*self._tables.look(None, resealing.key_ids)] if agent is None else [Scope(agent).agent]
         for name in chosen:
-            self._transact(None, partial(self._renew_key, sealer, name))
-            for count in resealing.renew_all(partial(self._transact, None), name, self._seal_anew):
+            self._tables.transact(None, partial(self._renew_key, sealer, name))
+            for count in resealing.renew_all(partial(self._tables.transact, None), name, self._seal_anew):
                 done += count
                 if progress is not None:
                     progress(done, max(total, done))
-            self._transact(None, partial(self._retire_keys, sealer, name))
+            self._tables.transact(None, partial(self._retire_keys, sealer, name))
             if index:
-                self._transact(None, partial(self._renew_index, sealer, name))
+                self._tables.transact(None, partial(self._renew_index, sealer, name))
         return done
 
-    def _need_sealer(self) -> Sealer:
-        if self._sealer is None:
+    def codec(self) -> EncryptedRows:
+        """Return the codec of an encrypted database. Raises `StoreError` for another one."""
+        if not isinstance(self._tables.codec, EncryptedRows):
             raise StoreError("the fields of this database are not encrypted; `engram crypt init` does that")
-        return self._sealer
+        return self._tables.codec
 
     def _renew_key(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:
         """Add a data key, unless an earlier run did, and has not finished."""
-        self._announce(conn, sealer.cipher)
+        announce(conn, sealer.cipher)
         keys = sealer.read(conn, agent)
         if keys is None:
             raise NotFound(f"{agent} has no key; it has never stored anything")
@@ -142,26 +272,24 @@ class SqlEncryption(SqlTables):
             sealer.add_key(conn, agent, f"d{sealing.number_of(keys.current) + 1}")
 
     def _seal_anew(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row | None:
-        stored = {**row, "vector": self._unpacked(row["vector"])} if table is memory_index else row
-        keys = self._need_sealer().keys(conn, row.get("agent", sealing.EVERYBODY))
-        return (
-            None
-            if keys.is_current(table.name, stored)
-            else self._encrypt_row(conn, table, self._decrypt_row(conn, table, row))
-        )
+        codec = self.codec()
+        keys = codec.sealer.keys(conn, row.get("agent", sealing.EVERYBODY))
+        if keys.is_current(table.name, codec.unpacked(table, row)):
+            return None
+        return codec.encrypt_row(conn, table, codec.decrypt_row(conn, table, row))
 
     def _retire_keys(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:
         """Remove the data keys that no row is sealed with any more."""
         if agent == sealing.EVERYBODY:
             resealing.renew_settings(conn, self._seal_anew)
-        self._announce(conn, sealer.cipher)
+        announce(conn, sealer.cipher)
         keys = sealer.keys(conn, agent)
         resealing.drop_keys(conn, agent, resealing.outdated(keys))
-        self._note(conn, AuditAction("rekey", agent=agent, target=keys.current))
+        self._tables.note(conn, AuditAction("rekey", agent=agent, target=keys.current))
 
     def _renew_index(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:
         """Renew the key of an agent's masks and words, and all that was made with it."""
-        self._announce(conn, sealer.cipher)
+        announce(conn, sealer.cipher)
         old = sealer.keys(conn, agent)
         sealer.add_key(conn, agent, f"x{sealing.number_of(old.index_id) + 1}")
         new = sealer.read(conn, agent) or old
@@ -172,24 +300,30 @@ class SqlEncryption(SqlTables):
             plain = old.open(table.name, row)
             if table is memories:
                 with sealer.using(conn, new):
-                    self._reindex(conn, to_memory({**plain, **UNSEEN}, verified=True), row["seq"])
+                    self._tables.reindex(conn, to_memory({**plain, **UNSEEN}, verified=True), row["seq"])
             return new.shut(table.name, plain)
 
         for _ in resealing.renew_all(lambda work: work(conn), agent, renew):
             pass
         resealing.drop_keys(conn, agent, [old.index_id])
-        self._note(conn, AuditAction("rekey", agent=agent, target=new.index_id))
+        self._tables.note(conn, AuditAction("rekey", agent=agent, target=new.index_id))
 
     def rotate(self, cipher: Cipher) -> int:
         """Put the database under another master key, in one transaction; how many keys it opens."""
-        sealer = self._need_sealer()
+        sealer = self.codec().sealer
 
         def work(conn: sa.Connection) -> int:
-            self._announce(conn, cipher)
+            announce(conn, cipher)
             renewed = resealing.rewrap(conn, partial(sealing.rewrapped, sealer.cipher, cipher))
-            self._note(conn, AuditAction("rotate", target=cipher.identity, count=renewed))
+            self._tables.note(conn, AuditAction("rotate", target=cipher.identity, count=renewed))
             return renewed
 
-        number = self._transact(None, work)
-        self._cipher, self._sealer = cipher, Sealer(cipher, self._sources.now)
+        number = self._tables.transact(None, work)
+        self.cipher = cipher
+        self._use(cipher)
         return number
+
+
+def announce(conn: sa.Connection, cipher: Cipher, state: str = READY) -> None:
+    """Tell all that have the database open that keys have changed; waits until nobody writes."""
+    conn.execute(SET, {"name": CRYPT, "value": sealing.announced(cipher, state)})

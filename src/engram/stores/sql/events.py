@@ -1,4 +1,4 @@
-"""What is learned from, in SQL tables: events, kept in the order in which they were committed."""
+"""Events in SQL tables, kept in the order in which they were committed."""
 
 from __future__ import annotations
 
@@ -6,94 +6,119 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from engram.clock import micros
+from engram.clock import from_micros, micros
 from engram.ports import Event, MemoryChange, Scope
 from engram.stores import audit_entries
 from engram.stores.rows import to_event_row
 from engram.stores.rules import forgotten
-from engram.stores.schema import events
-from engram.stores.sql import event_queries
-from engram.stores.sql.tables import ENROL, SqlTables, storable
+from engram.stores.schema import agents, events, memories, tombstones
+from engram.stores.sql.tables import ENROL, Tables, storable
 
 
-class SqlEvents(SqlTables):
-    """Keeps events (`ports.KeepsEvents`, `ports.DeletesEvents`)."""
+class Events:
+    """Keep, read and delete events (`ports.KeepsEvents`, `DeletesEvents`, `ListsChanges`)."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
         """Keep events in one durable transaction; for each, in order, `False` if there is one with its id already."""
-        self._guard()
+        self._tables.guard()
 
         def work(conn: sa.Connection) -> list[bool]:
-            fresh = self._append(conn, scope, events)
-            self._note(conn, audit_entries.recorded(scope, events, fresh))
+            fresh = self.insert(conn, scope, events)
+            self._tables.note(conn, audit_entries.recorded(scope, events, fresh))
             return fresh
 
-        return self._transact(scope, work) if events else []
+        return self._tables.transact(scope, work) if events else []
 
-    def _append(self, conn: sa.Connection, scope: Scope, given: Sequence[Event]) -> list[bool]:
-        """Number events only when nobody else can commit a higher number before them."""
-        conn.execute(ENROL, {"agent": scope.agent, "at": micros(self._sources.now())})
-        event_queries.take_turn(conn, scope)
-        known = event_queries.known(conn, scope, self._one_of(events.c.id, [event.id for event in given]))
-        numbers = iter(self._number(conn, len(given)))
+    def insert(self, conn: sa.Connection, scope: Scope, given: Sequence[Event]) -> list[bool]:
+        """Number and insert events in a transaction, once no other transaction adds events to the scope.
+
+        So their numbers rise with their commits.
+        """
+        conn.execute(ENROL, {"agent": scope.agent, "at": micros(self._tables.sources.now())})
+        conn.execute(sa.select(agents.c.agent).where(agents.c.agent == scope.agent).with_for_update(key_share=True))
+        there = self._tables.one_of(events.c.id, [event.id for event in given])
+        known = set(conn.scalars(sa.select(events.c.id).where(events.c.agent == scope.agent, there)))
+        numbers = iter(self._tables.number(conn, len(given)))
         rows, fresh = [], []
         for event in given:
             fresh.append(event.id not in known)
             if fresh[-1]:
                 known.add(event.id)
                 rows.append(to_event_row(scope, event, next(numbers)))
-        self._insert(conn, events, rows)
+        self._tables.insert(conn, events, rows)
         return fresh
 
     def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Remove events by id in one transaction, and say so to whoever has learned from them; how many there were."""
-        chosen = self._one_of(events.c.id, storable(ids))
+        """Delete events by id in one transaction, and record that in events of their own; how many there were."""
+        chosen = self._tables.one_of(events.c.id, storable(ids))
 
         def work(conn: sa.Connection) -> int:
-            gone = event_queries.chosen(conn, scope, chosen, self._reading(conn))
+            gone = self._chosen(conn, scope, chosen)
             if not gone:
                 return 0
             conn.execute(events.delete().where(events.c.agent == scope.agent, chosen))
-            numbers, now = self._number(conn, len(gone)), self._sources.now()
-            told = [forgotten(event.id, seq, now) for event, seq in zip(gone, numbers, strict=True)]
-            self._append(conn, scope, told)
-            self._note(conn, audit_entries.unrecorded(scope, gone))
+            numbers, now = self._tables.number(conn, len(gone)), self._tables.sources.now()
+            self.insert(conn, scope, [forgotten(event.id, seq, now) for event, seq in zip(gone, numbers, strict=True)])
+            self._tables.note(conn, audit_entries.unrecorded(scope, gone))
             return len(gone)
 
-        return self._transact(scope, work) if ids else 0
+        return self._tables.transact(scope, work) if ids else 0
 
     def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
         """The events numbered higher than `after`, the oldest of them first."""
-        return self._look(
-            scope, lambda conn: event_queries.events_after(conn, scope, after, limit, self._reading(conn))
-        )
+        e = events.c
+        chosen = sa.select(events).where(e.agent == scope.agent, e.seq > after).order_by(e.seq).limit(limit)
+        return self._tables.look(scope, lambda conn: self._read(conn, chosen))
 
     def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
         """The newest events of a topic, the oldest of them first."""
+        e = events.c
 
         def look(conn: sa.Connection) -> list[Event]:
-            named = topic
-            if self._sealer is not None and topic:
-                named = self._keyring(conn, scope).mask("events", "topic", topic)
-            return event_queries.events_by_topic(conn, scope, named, limit, self._reading(conn))
+            masked = self._tables.codec.mask(conn, scope, events, "topic", topic) if topic else topic
+            chosen = sa.select(events).where(e.agent == scope.agent, e.topic == masked)
+            return self._read(conn, chosen.order_by(e.seq.desc()).limit(limit))[::-1]
 
-        return self._look(scope, look)
+        return self._tables.look(scope, look)
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
         """All events about these subjects, the oldest first."""
-        chosen = self._one_of(events.c.subject, storable(subjects))
-        if not subjects:
-            return []
-        return self._look(scope, lambda conn: event_queries.chosen(conn, scope, chosen, self._reading(conn)))
+        chosen = self._tables.one_of(events.c.subject, storable(subjects))
+        return self._tables.look(scope, lambda conn: self._chosen(conn, scope, chosen)) if subjects else []
+
+    def _chosen(self, conn: sa.Connection, scope: Scope, chosen: sa.ColumnElement[bool]) -> list[Event]:
+        """Read the chosen events and sort them here, since a database would rather read all in order."""
+        found = self._read(conn, sa.select(events).where(events.c.agent == scope.agent, chosen))
+        return sorted(found, key=lambda event: event.seq)
+
+    def _read(self, conn: sa.Connection, chosen: sa.Select[tuple[object, ...]]) -> list[Event]:
+        return [self._tables.codec.event(conn, row) for row in conn.execute(chosen).mappings()]
 
     def changes(self, scope: Scope, after: int, limit: int) -> list[MemoryChange]:
-        """What came and went after a number, the oldest of it first."""
-        return self._look(scope, lambda conn: event_queries.changes(conn, scope, after, limit))
+        """The memories that were stored and deleted after a number, the oldest first."""
+        m, t = memories.c, tombstones.c
+        stored = sa.select(m.seq, m.id, m.created_at).where(m.agent == scope.agent, m.seq > after)
+        deleted = sa.select(t.seq, t.memory_id, t.at).where(t.agent == scope.agent, t.seq > after)
+
+        def look(conn: sa.Connection) -> list[MemoryChange]:
+            came = conn.execute(stored.order_by(m.seq).limit(limit)).all()
+            went = conn.execute(deleted.order_by(t.seq).limit(limit)).all()
+            found = [MemoryChange(seq, "stored", id, from_micros(at)) for seq, id, at in came]
+            found += [MemoryChange(seq, "forgotten", id, from_micros(at)) for seq, id, at in went]
+            return sorted(found)[:limit]
+
+        return self._tables.look(scope, look)
 
     def newest(self, scope: Scope) -> int:
-        """The number of the newest write, of an event, too; 0 if there is none."""
-        return self._look(scope, lambda conn: event_queries.newest(conn, scope))
+        """The number of the newest write of a scope, of an event, too; 0 if there is none."""
+        highest = [
+            sa.select(sa.func.max(t.c.seq)).where(t.c.agent == scope.agent) for t in (memories, tombstones, events)
+        ]
+        return self._tables.look(scope, lambda conn: max(conn.scalar(one) or 0 for one in highest))
 
     def lag(self) -> int:
-        """How far below a higher one a number may be that shows up after it."""
-        return self._overlap
+        """Return by how much a number that becomes visible late may be lower than those before it."""
+        return self._tables.overlap

@@ -4,50 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import sqlalchemy as sa
 
-from engram.errors import InvalidInput
 from engram.model import Memory, MemoryIndex
 from engram.ports import Placed, Scope, VectorSpace
 from engram.stores import audit_entries
-from engram.stores.rows import Row
-from engram.stores.rules import by_place
+from engram.stores.rows import vector_rows
 from engram.stores.schema import memories, memory_index, settings
-from engram.stores.sql.tables import HYDRATE, LATER, SqlTables
+from engram.stores.sql.tables import HYDRATE, LATER, Tables
 from engram.text.terms import digest
 
 PUSHED = "pushed:"
 
 
-class SqlMirror(SqlTables):
-    """Keeps the vectors of memories by namespace and embedder (`ports.MirrorsVectors`)."""
+class VectorMirror:
+    """Keep the vectors of memories by namespace and embedder (`ports.MirrorsVectors`)."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
     def embedder(self) -> str | None:
         """The identity of the embedder this store was last embedded with, if any."""
-        return self.setting("embedder")
+        return self._tables.setting("embedder")
 
     def set_embedder(self, identity: str) -> None:
         """Remember the embedder in use."""
-        self.set_setting("embedder", identity)
+        self._tables.set_setting("embedder", identity)
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
         """Memories of any agent without a vector of this embedder, oldest first."""
         missing = HYDRATE.where(_without_vector(namespace, embedder)).order_by(memories.c.seq).limit(limit)
-        return self._look(
-            None, lambda conn: [self._memory(conn, row) for row in conn.execute(missing).mappings().all()]
+        return self._tables.look(
+            None, lambda conn: [self._tables.codec.memory(conn, row) for row in conn.execute(missing).mappings().all()]
         )
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
-        """How many memories have no vector of this embedder."""
+        """Count the memories without a vector of this embedder."""
         missing = sa.select(sa.func.count()).select_from(memories).where(_without_vector(namespace, embedder))
-        return self._look(None, lambda conn: conn.scalar(missing)) or 0
+        return self._tables.look(None, lambda conn: conn.scalar(missing)) or 0
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
         """Give vectors to memories that still exist, instead of those they had there; how many were added."""
         if not vectors:
             return 0
-        return self._transact(None, lambda conn: self._place(conn, vectors))
+        return self._tables.transact(None, lambda conn: self._place(conn, vectors))
 
     def _place(self, conn: sa.Connection, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
         spaces: dict[VectorSpace, dict[str, list[Placed]]] = {}
@@ -55,58 +55,45 @@ class SqlMirror(SqlTables):
             space = VectorSpace(scope, placed.namespace, placed.embedder)
             spaces.setdefault(space, {}).setdefault(id, []).append(placed)
         added = sum(self._fill(conn, space, given) for space, given in spaces.items())
-        self._note(conn, audit_entries.embedded(vectors, added))
+        self._tables.note(conn, audit_entries.embedded(vectors, added))
         return added
 
     def _fill(self, conn: sa.Connection, space: VectorSpace, given: Mapping[str, Sequence[Placed]]) -> int:
         m, v, agent, ids = memories.c, memory_index.c, space.scope.agent, list(given)
         here = (v.namespace == space.namespace, v.embedder == space.embedder)
-        theirs = (v.agent == agent, *here, self._one_of(v.memory_id, ids))
+        theirs = (v.agent == agent, *here, self._tables.one_of(v.memory_id, ids))
         known = list(
             conn.scalars(
-                sa.select(m.id).where(m.agent == agent, self._one_of(m.id, ids)).with_for_update(key_share=True)
+                sa.select(m.id).where(m.agent == agent, self._tables.one_of(m.id, ids)).with_for_update(key_share=True)
             )
         )
         fresh = [{"agent": agent} | row for id in known for row in vector_rows(id, given[id])]
-        self._refuse_other_lengths(conn, fresh)
-        before = self._passages(conn, space.scope, known, *here)
+        self._tables.refuse_other_dimensions(conn, fresh)
+        before = self.passages(conn, space.scope, known, *here)
         conn.execute(memory_index.delete().where(*theirs), execution_options=LATER)
-        seqs = self._number(conn, len(fresh))
-        self._insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, fresh, strict=True)])
-        self._vectors_came(fresh)
+        seqs = self._tables.number(conn, len(fresh))
+        self._tables.insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, fresh, strict=True)])
+        self._tables.vectors_added(fresh)
         if any(number > 1 + max(placed.passage for placed in given[id]) for id, number in before.items()):
             # No number tells which passages went, so that whoever keeps this space has to take it anew.
-            self._vectors_went(conn)
+            self._tables.vectors_removed(conn)
             conn.execute(settings.delete().where(settings.c.name == pushed_name(space)), execution_options=LATER)
         return sum(len(given[id]) for id in known)
-
-    def _refuse_other_lengths(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
-        """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
-        v, known = memory_index.c, {}
-        for row in rows:
-            space = (row["agent"], row["namespace"], row["embedder"])
-            if space not in known:
-                there = sa.select(v.dim).where(v.agent == space[0], v.namespace == space[1], v.embedder == space[2])
-                known[space] = conn.scalar(there.limit(1)) or row["dim"]
-            if row["dim"] != known[space]:
-                raise InvalidInput(
-                    f"vectors of {row['dim']} dimensions do not fit those already stored, which have {known[space]}"
-                )
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
         """Drop the vectors of every other embedder; how many went."""
         stale = memory_index.delete().where(memory_index.c.namespace == namespace, memory_index.c.embedder != keep)
 
         def discard(conn: sa.Connection) -> int:
-            self._vectors_went(conn)
+            self._tables.vectors_removed(conn)
             gone = conn.execute(stale).rowcount
-            self._note(conn, audit_entries.unembedded(keep, gone))
+            self._tables.note(conn, audit_entries.unembedded(keep, gone))
             return gone
 
-        return self._transact(None, discard)
+        return self._tables.transact(None, discard)
 
     def indexes(self, scope: Scope, id: str) -> list[MemoryIndex]:
-        """Where a memory has vectors, by namespace and embedder; none if it is not in this scope."""
+        """List the vectors of a memory by namespace and embedder; none if it is not in this scope."""
         v = memory_index.c
         places = (
             sa.select(v.namespace, v.embedder, sa.func.max(v.dim).label("dim"), sa.func.count().label("passages"))
@@ -114,26 +101,26 @@ class SqlMirror(SqlTables):
             .group_by(v.namespace, v.embedder)
             .order_by(v.namespace, v.embedder)
         )
-        rows = self._look(scope, lambda conn: conn.execute(places).mappings().all())
+        rows = self._tables.look(scope, lambda conn: conn.execute(places).mappings().all())
         return [MemoryIndex(memory_id=id, **row) for row in rows]
 
-    def _passages(
+    def passages(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], *where: sa.ColumnElement[bool]
     ) -> dict[str, int]:
-        """How many passages have vectors, at most in one space; without those that have one."""
+        """Count the passages with vectors, per memory; memories with one are left out."""
         v = memory_index.c
         several = (
             sa.select(v.memory_id, (sa.func.max(v.passage) + 1).label("passages"))
-            .where(v.agent == scope.agent, self._one_of(v.memory_id, ids), v.passage > 0, *where)
+            .where(v.agent == scope.agent, self._tables.one_of(v.memory_id, ids), v.passage > 0, *where)
             .group_by(v.memory_id)
         )
         return {row.memory_id: row.passages for row in conn.execute(several)}
 
-    def _vector_spaces(self, scope: Scope) -> list[VectorSpace]:
-        """Where a scope has vectors."""
+    def vector_spaces(self, scope: Scope) -> list[VectorSpace]:
+        """List the vector spaces of a scope."""
         v = memory_index.c
         places = sa.select(v.namespace, v.embedder).where(v.agent == scope.agent).distinct()
-        found = self._look(scope, lambda conn: conn.execute(places).all())
+        found = self._tables.look(scope, lambda conn: conn.execute(places).all())
         return [VectorSpace(scope, namespace, embedder) for namespace, embedder in found]
 
 
@@ -145,22 +132,6 @@ def _without_vector(namespace: str, embedder: str) -> sa.ColumnElement[bool]:
         v.namespace == namespace,
         v.embedder == embedder,
     )
-
-
-def vector_rows(id: str, vectors: Sequence[Placed]) -> list[Row]:
-    """The rows of a memory's vectors, without agent and number."""
-    return [
-        {
-            "memory_id": id,
-            "namespace": namespace,
-            "embedder": embedder,
-            "passage": passage,
-            "dim": len(vector),
-            "vector": np.asarray(vector, dtype="<f4").tobytes(),
-        }
-        for (namespace, embedder), passages in by_place(vectors).items()
-        for passage, vector in passages.items()
-    ]
 
 
 def pushed_name(space: VectorSpace) -> str:

@@ -1,6 +1,6 @@
-"""Tables of memories in SQL: how they are reached, written to in one transaction, and sealed.
+"""Transactions on SQL tables; what differs between SQLite and PostgreSQL is abstract here.
 
-A dialect adds how writes are numbered, how words are indexed and searched, and how vectors are searched.
+What is only counted waits in `pending` for the next commit; who did what goes to the audit trail last of all.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
 
 from engram.clock import Sources, micros
-from engram.errors import EngramError, StoreBusy, StoreClosed, StoreCorrupt, StoreError
+from engram.errors import EngramError, InvalidInput, StoreBusy, StoreClosed, StoreError
 from engram.model import Memory
 from engram.ports import (
     AuditAction,
-    Cipher,
+    Event,
     Filter,
     LoggedRecall,
     Match,
@@ -32,21 +34,20 @@ from engram.ports import (
     Scope,
     TermCounts,
     VectorSpace,
-    VectorStore,
     units,
     unstorable,
 )
-from engram.stores import audit_entries, sealing
-from engram.stores.rows import Row, seal, seal_event, to_event, to_memory
-from engram.stores.rules import memory_terms
-from engram.stores.schema import events, memories, memory_index, memory_keys, memory_stats, memory_tags, settings
-from engram.stores.sealing import AgentKeys, Sealer
-from engram.stores.sql import event_queries
+from engram.stores import audit_entries, neighbours, sealing
+from engram.stores.rows import PENDING, Row, seal, seal_event, tag_rows, to_event, to_memory, to_shown_row
+from engram.stores.rules import memory_terms, vector_key
+from engram.stores.schema import memories, memory_index, memory_stats, memory_tags, recall_events, settings
 
 R = TypeVar("R")
+ReadTerms = Callable[[Sequence[str]], R]
+"""Read something by terms as the word index has them."""
 _log = logging.getLogger("engram")
 WRITE = "engram_write"
-LEDGER = "engram_ledger"
+PENDING_ENTRIES = "engram_pending_entries"
 LATER = {"engram_later": True}
 """For statements whose answer nobody looks at: a distant server may be told together with the next statement."""
 PAGE = 500
@@ -67,6 +68,24 @@ COUNT = sa.text(
     "ON CONFLICT (agent, memory_id) DO UPDATE SET helped = memory_stats.helped + excluded.helped, "
     "hindered = memory_stats.hindered + excluded.hindered"
 ).execution_options(**LATER)
+MAX_PENDING = 1000
+SHOWN_FOR = timedelta(days=7)
+"""For so long the outcome of a recall can be reported by its id."""
+_TOUCH = sa.text(
+    "INSERT INTO memory_stats (agent, memory_id, last_accessed, access_count) "
+    "SELECT agent, id, :at, :n FROM memories WHERE agent = :agent AND id = :id "
+    "ON CONFLICT (agent, memory_id) DO UPDATE SET last_accessed = CASE "
+    "WHEN memory_stats.last_accessed > excluded.last_accessed THEN memory_stats.last_accessed "
+    "ELSE excluded.last_accessed END, "
+    "access_count = memory_stats.access_count + excluded.access_count"
+).execution_options(**LATER)
+_LOG_RECALL = sa.text(
+    "INSERT INTO recall_events (agent, id, at, detail) "
+    "SELECT agent, :id, :at, :detail FROM agents WHERE agent = :agent ON CONFLICT DO NOTHING"
+).execution_options(**LATER)
+_DELETE_OLD = sa.text(
+    "DELETE FROM recall_events WHERE agent = :agent AND at < :before AND detail LIKE :pending"
+).execution_options(**LATER)
 UNSEEN = {"last_accessed": None, "access_count": 0}
 
 
@@ -80,134 +99,354 @@ class Mirrored(NamedTuple):
     vector: bytes
 
 
-class SqlTables(ABC):
-    """Transactions on SQL tables whose rows may be sealed; what a dialect must add is abstract."""
+Touches = dict[tuple[str, str], tuple[int, int]]
+"""How often a memory (agent, id) was recalled, and when last."""
 
-    def __init__(
+
+@dataclass(slots=True)
+class Statistics:
+    """Access counts and logged recalls that wait for the next commit."""
+
+    touches: Touches = field(default_factory=dict)
+    recalls: dict[tuple[str, str], LoggedRecall] = field(default_factory=dict)
+    writing: dict[tuple[str, str], LoggedRecall] = field(default_factory=dict)
+    """On its way to the database, and not there yet."""
+    pruned: set[str] = field(default_factory=set)
+    """The agents whose old recalls were deleted by this process."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def count(self, touches: Mapping[tuple[str, str], tuple[int, int]]) -> None:
+        """Add touches to those that wait."""
+        with self.lock:
+            for memory, (number, moment) in touches.items():
+                count, last = self.touches.get(memory, (0, moment))
+                self.touches[memory] = (count + number, max(last, moment))
+
+    def get_recall(self, scope: Scope, id: str) -> LoggedRecall | None:
+        """Return a recall that waits or is being written."""
+        with self.lock:
+            return self.recalls.get((scope.agent, id)) or self.writing.get((scope.agent, id))
+
+    def drop_recalls(self, scope: Scope, chosen: Callable[[LoggedRecall], bool]) -> int:
+        """Drop the chosen recalls of a scope that wait; how many."""
+        with self.lock:
+            waiting = [key for key, shown in self.recalls.items() if key[0] == scope.agent and chosen(shown)]
+            for key in waiting:
+                del self.recalls[key]
+        return len(waiting)
+
+    def drop_scope(self, scope: Scope) -> None:
+        """Drop all that waits for a scope."""
+        with self.lock:
+            self.touches = {key: value for key, value in self.touches.items() if key[0] != scope.agent}
+            self.recalls = {key: value for key, value in self.recalls.items() if key[0] != scope.agent}
+
+    def begin_recalls(self) -> dict[tuple[str, str], LoggedRecall]:
+        """Take the recalls that wait, to write them."""
+        with self.lock:
+            taken, self.recalls = self.recalls, {}
+            self.writing |= taken
+        return taken
+
+    def end_recalls(self, taken: Mapping[tuple[str, str], LoggedRecall], *, committed: bool) -> None:
+        """Forget the recalls that were committed, or let them wait again."""
+        with self.lock:
+            for key in taken:
+                self.writing.pop(key, None)
+            if not committed:
+                self.recalls = {**taken, **self.recalls}
+
+    def take_touches(self) -> Touches:
+        """Take the touches that wait, to write them."""
+        with self.lock:
+            taken, self.touches = self.touches, {}
+        return taken
+
+
+class RowCodec:
+    """Rows as they are stored in a database that is not encrypted; `EncryptedRows` overrides all of it."""
+
+    encrypted = False
+
+    def begin(self, conn: sa.Connection, setting: Callable[[], str | None]) -> None:
+        """Notice changed keys when a transaction begins; `setting` reads how the database is encrypted."""
+
+    def announce(self, conn: sa.Connection) -> None:
+        """Tell all that have the database open that keys change in this transaction."""
+
+    def encrypt_row(self, conn: sa.Connection, table: sa.Table, row: Row) -> Row:
+        """Return a plain row as it is stored."""
+        return row
+
+    def encrypt_rows(self, conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> Sequence[Row]:
+        """Return plain rows as they are stored."""
+        return rows
+
+    def decrypt_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
+        """Return a stored row, readable. Raises `StoreCorrupt` if it is not what was stored."""
+        return dict(row)
+
+    def plain_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
+        """Return a stored row as a database that is not encrypted has it."""
+        return dict(row)
+
+    def stored_key(self, conn: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the key of a plain row as it is stored."""
+        return row
+
+    def is_sound(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> bool:
+        """Tell whether a row that has a digest is what was written."""
+        return bool(row["digest"] == (seal if table is memories else seal_event)(row))
+
+    def memory(self, conn: sa.Connection, row: Mapping[Any, Any]) -> Memory:
+        """Return the memory in a stored row."""
+        return to_memory(row)
+
+    def to_memory(self, row: Mapping[Any, Any]) -> Memory:
+        """Return the memory in a decrypted row."""
+        return to_memory(row)
+
+    def event(self, conn: sa.Connection, row: Mapping[Any, Any]) -> Event:
+        """Return the event in a stored row."""
+        return to_event(row)
+
+    def vector(self, conn: sa.Connection, row: Any) -> bytes:
+        """Return the vector in a row of `memory_index`, or nothing if it is damaged."""
+        return bytes(row.vector)
+
+    def query(self, conn: sa.Connection, scope: Scope, query: Query) -> Query:
+        """Return a search whose filters fit the stored rows."""
+        return query
+
+    def mask(self, conn: sa.Connection, scope: Scope, table: sa.Table, column: str, value: str) -> str:
+        """Return what is stored for a value that is searched for."""
+        return value
+
+    def terms(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> list[str]:
+        """Return what the word index has for terms, in the same order."""
+        return list(terms)
+
+    def words(self, conn: sa.Connection, agent: str, terms: list[str]) -> list[str]:
+        """Return what the word index holds of a row with these terms."""
+        return terms
+
+    def speakers(self, conn: sa.Connection, scope: Scope, names: list[str]) -> list[str]:
+        """Return stored names of speakers, readable."""
+        return names
+
+    def ranking_inputs(
         self,
-        engine: sa.Engine,
-        sources: Sources,
-        remote: VectorStore | None = None,
-        *,
-        cipher: Cipher | None = None,
-    ) -> None:
-        self._engine = engine
-        self._sources = sources
-        self._remote = remote
-        self._cipher = cipher
-        self._sealer: Sealer | None = None
-        self._space = ""
-        self._pushed: dict[VectorSpace, set[tuple[str, int]]] = {}
-        self._touches: dict[tuple[str, str], tuple[int, int]] = {}
-        self._shown: dict[tuple[str, str], LoggedRecall] = {}
-        self._showing: dict[tuple[str, str], LoggedRecall] = {}  # on its way to the database, and not there yet
-        self._pruned: set[str] = set()
-        self._touching = threading.Lock()
+        conn: sa.Connection,
+        scope: Scope,
+        terms: Sequence[str],
+        read: Callable[[Sequence[str]], list[RankingInput]],
+    ) -> list[RankingInput]:
+        """Return what ranking sees of rows, readable; `read` takes the terms as the word index has them."""
+        return read(terms)
+
+    def term_counts(
+        self, conn: sa.Connection, scope: Scope, terms: Sequence[str], count: ReadTerms[TermCounts]
+    ) -> TermCounts:
+        """Return how common terms are, by their own names; `count` takes the terms as the word index has them."""
+        return count(terms)
+
+
+class Tables(ABC):
+    """The tables of one database, and its transactions."""
+
+    overlap = 0
+    """How far write numbers may lag behind others that were committed before them."""
+
+    def __init__(self, engine: sa.Engine, sources: Sources) -> None:
+        self.engine = engine
+        self.sources = sources
+        self.codec = RowCodec()
+        self.pending = Statistics()
         self._pid = os.getpid()
         self._closed = False
 
     @abstractmethod
-    def _number(self, conn: sa.Connection, count: int) -> list[int]:
+    def number(self, conn: sa.Connection, count: int) -> list[int]:
         """So many write numbers that nobody else has, rising."""
 
     @abstractmethod
-    def _one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """Whether a column has one of the values, however many there are, in one parameter."""
+    def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
+        """The condition that a column has one of the values, all of them in one parameter."""
 
     @abstractmethod
-    def _index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
+    def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
         """Make rows (agent, seq, terms) findable by their terms."""
 
     @abstractmethod
-    def _unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
+    def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
         """Make rows unfindable."""
 
     @abstractmethod
-    def _by_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
+    def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
         """The rows of a scope that hold any of the terms, best first."""
 
     @abstractmethod
-    def _by_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
+    def search_vectors(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
         """The rows of a scope nearest to a vector, best first."""
 
     @abstractmethod
-    def _around(
+    def neighbours(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[RankingInput]:
         """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
 
     @abstractmethod
-    def _spread(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
-        """How many rows a scope has, and how many of them hold each term."""
+    def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
+        """Count the rows of a scope, and those that hold each term."""
 
     @abstractmethod
-    def _translate(self, error: sa.exc.DBAPIError) -> EngramError:
+    def translate(self, error: sa.exc.DBAPIError) -> EngramError:
         """The driver's error in our words."""
 
-    def _enter(self, conn: sa.Connection, scope: Scope | None) -> None:
+    def enter(self, conn: sa.Connection, scope: Scope | None) -> None:
         """Called when a transaction begins: it is about this scope, or about all of them."""
 
     @abstractmethod
-    def _empty_words(self, conn: sa.Connection) -> None:
+    def empty_words(self, conn: sa.Connection) -> None:
         """Make every row unfindable, also when the index is damaged."""
 
     @abstractmethod
-    def _word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """What the index has of each row: its number, and a mark of its terms."""
+    def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
+        """Read the word index: for each row its number, and a mark of its terms."""
 
     @abstractmethod
-    def _word_mark(self, agent: str, terms: list[str]) -> object:
+    def word_mark(self, agent: str, terms: list[str]) -> object:
         """The mark that the index should have for a row."""
 
     @abstractmethod
-    def _chain(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
+    def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
         """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
 
-    def _as_keeper(self, conn: sa.Connection) -> None:
+    def as_owner(self, conn: sa.Connection) -> None:
         """Work with the right to remove entries of the audit trail, for the rest of the transaction."""
 
     @abstractmethod
-    def _facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Where the database is, how large, which schema."""
+    def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
+        """Return facts about the database: its place, size and schema."""
 
     @abstractmethod
-    def _advance_sequence(self, conn: sa.Connection, last: int) -> None:
+    def advance_sequence(self, conn: sa.Connection, last: int) -> None:
         """Number the next writes higher than `last`."""
 
-    _overlap = 0
-    """How far write numbers may lag behind others that were committed before them."""
-
-    def _epoch(self, conn: sa.Connection) -> str:
+    def epoch(self, conn: sa.Connection) -> str:
         """Changes when write numbers no longer tell what is new."""
         return ""
 
-    def _vectors_came(self, rows: Sequence[Row]) -> None:
+    def vectors_added(self, rows: Sequence[Row]) -> None:
         """Called when vectors were added to the mirror."""
 
-    def _vectors_went(self, conn: sa.Connection) -> None:
+    def vectors_removed(self, conn: sa.Connection) -> None:
         """Called when vectors are taken from memories that stay."""
 
-    def _after_write(self) -> None:
+    def after_write(self) -> None:
         """Called after each commit."""
 
     @abstractmethod
-    def _guard_rows(self, conn: sa.Connection) -> None:
+    def refuse_plain_rows(self, conn: sa.Connection) -> None:
         """Make the database refuse plain rows from now on, whoever writes them."""
 
-    def _scrub(self) -> None:
+    def scrub_files(self) -> None:
         """Leave nothing of what rows were before in the database's files, as far as that is in our hands."""
 
-    def _crypt(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
-        """What the database says about its encryption."""
+    def crypt_setting(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
+        """Read the setting that says how the database is encrypted."""
         return sealing.crypt_of(conn, writing=writing)
 
-    def _packed(self, vector: bytes) -> bytes:
+    def pack_vector(self, vector: bytes) -> bytes:
         """A sealed vector as the database can hold it."""
         return vector
 
-    def _unpacked(self, vector: bytes) -> bytes:
-        """The inverse of `_packed`."""
+    def unpack_vector(self, vector: bytes) -> bytes:
+        """The inverse of `pack_vector`."""
         return vector
+
+    # Dialect hooks with a common answer ----------------------------------------------------------
+
+    def enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
+        """Make sure that the agent is known; so many write numbers."""
+        conn.execute(ENROL, {"agent": scope.agent, "at": micros(self.sources.now())})
+        return self.number(conn, count)
+
+    def fetch_memories(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> Iterator[Memory]:
+        """Read the memories of a scope with these ids, in any order."""
+        found = HYDRATE.where(memories.c.agent == scope.agent, self.one_of(memories.c.id, ids))
+        for row in conn.execute(found).mappings():
+            yield self.codec.memory(conn, row)
+
+    def speakers(self, conn: sa.Connection, scope: Scope) -> list[str]:
+        """Read the names of speakers as they are stored."""
+        return neighbours.speakers(conn, scope)
+
+    def allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
+        """Return the ids that pass the filter: of all, or of these."""
+        passing = sa.select(memories.c.id).where(*self.conditions(scope, query))
+        if ids is not None:
+            passing = passing.where(self.one_of(memories.c.id, ids))
+        return frozenset(conn.scalars(passing))
+
+    def passing_keys(self, conn: sa.Connection, space: VectorSpace, query: Query) -> frozenset[str]:
+        """Return the names of all vectors of a space whose memories pass the filter."""
+        v = memory_index.c
+        passing = (
+            sa.select(v.memory_id, v.passage)
+            .join_from(memories, memory_index, sa.and_(v.agent == memories.c.agent, v.memory_id == memories.c.id))
+            .where(v.namespace == space.namespace, v.embedder == space.embedder)
+            .where(*self.conditions(space.scope, query))
+        )
+        return frozenset(vector_key(id, passage) for id, passage in conn.execute(passing))
+
+    def before_forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> None:
+        """Called before memories are deleted."""
+
+    # Rows ----------------------------------------------------------------------------------------
+
+    def conditions(self, scope: Scope, query: Query) -> list[sa.ColumnElement[bool]]:
+        """The WHERE clause of a search."""
+        clauses = filter_conditions(scope, query.where)
+        return clauses if query.among is None else [*clauses, self.one_of(memories.c.id, sorted(query.among))]
+
+    def insert(self, conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
+        """Insert plain rows, if there are any."""
+        if rows:
+            conn.execute(table.insert(), self.codec.encrypt_rows(conn, table, rows), execution_options=LATER)
+
+    def refuse_other_dimensions(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
+        """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
+        v, known = memory_index.c, {}
+        for row in rows:
+            space = (row["agent"], row["namespace"], row["embedder"])
+            if space not in known:
+                there = sa.select(v.dim).where(v.agent == space[0], v.namespace == space[1], v.embedder == space[2])
+                known[space] = conn.scalar(there.limit(1)) or row["dim"]
+            if row["dim"] != known[space]:
+                raise InvalidInput(
+                    f"vectors of {row['dim']} dimensions do not fit those already stored, which have {known[space]}"
+                )
+
+    def index_memories(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
+        """Make rows (agent, seq, terms) findable by their terms."""
+        self.index_words(conn, [(agent, seq, self.codec.words(conn, agent, terms)) for agent, seq, terms in rows])
+
+    def reindex(self, conn: sa.Connection, memory: Memory, seq: int) -> None:
+        """Replace the tags and the words of a memory in their indexes."""
+        tagged = (memory_tags.c.agent == memory.agent, memory_tags.c.memory_id == memory.id)
+        conn.execute(memory_tags.delete().where(*tagged), execution_options=LATER)
+        self.insert(conn, memory_tags, tag_rows(memory))
+        self.unindex_words(conn, memory.agent, [seq])
+        self.index_memories(conn, [(memory.agent, seq, memory_terms(memory))])
+
+    def mirrored(self, conn: sa.Connection, chosen: sa.Select[Any]) -> list[Mirrored]:
+        """The vectors in rows of `memory_index`, readable."""
+        return [self.mirrored_row(conn, row) for row in conn.execute(chosen)]
+
+    def mirrored_row(self, conn: sa.Connection, row: Any) -> Mirrored:
+        """The vector in one row of `memory_index`, readable."""
+        return Mirrored(row.memory_id, row.passage, row.seq, row.dim, self.codec.vector(conn, row))
 
     # Settings ------------------------------------------------------------------------------------
 
@@ -217,258 +456,167 @@ class SqlTables(ABC):
 
         def look(conn: sa.Connection) -> str | None:
             row = conn.execute(named).mappings().one_or_none()
-            return None if row is None else str(self._decrypt_row(conn, settings, row)["value"])
+            return None if row is None else str(self.codec.decrypt_row(conn, settings, row)["value"])
 
-        return self._look(None, look)
+        return self.look(None, look)
 
     def set_setting(self, name: str, value: str) -> None:
         """Keep a value, instead of the one that was there."""
 
         def work(conn: sa.Connection) -> None:
-            conn.execute(SET, self._encrypt_row(conn, settings, {"name": name, "value": value}))
+            conn.execute(SET, self.codec.encrypt_row(conn, settings, {"name": name, "value": value}))
             if audit_entries.administrative(name):
-                self._note(conn, AuditAction("setting", target=name))
+                self.note(conn, AuditAction("setting", target=name))
 
-        self._transact(None, work)
+        self.transact(None, work)
 
-    # What is done --------------------------------------------------------------------------------
+    # Transactions --------------------------------------------------------------------------------
 
-    def _note(self, conn: sa.Connection, deed: AuditAction) -> None:
-        """Put a deed on record together with what this transaction does."""
-        conn.get_execution_options()[LEDGER].deeds.append(deed)
-
-    def _finish(self, conn: sa.Connection) -> Mapping[tuple[str, str], tuple[int, int]]:
-        """Write what is pending, and last of all, once, what was done; what was pending, in case it is undone.
-
-        The end of the audit trail is what all writers wait for, so nothing else may be waited for after it.
-        """
-        ledger: audit_entries.PendingEntries = conn.get_execution_options()[LEDGER]
-        if ledger.closed:
-            return {}
-        pending = self._write_touches(conn)
-        if ledger.deeds:
-            now = self._sources.now()
-            self._chain(conn, [audit_entries.sealing(deed, now) for deed in ledger.deeds])
-        ledger.closed = True
-        return pending
-
-    @abstractmethod
-    def _write_touches(self, conn: sa.Connection) -> Mapping[tuple[str, str], tuple[int, int]]:
-        """Write what is pending; what that was, in case it is undone."""
-
-    # Rows ----------------------------------------------------------------------------------------
-
-    def _conditions(self, scope: Scope, query: Query) -> list[sa.ColumnElement[bool]]:
-        """The WHERE clause of a search."""
-        clauses = conditions(scope, query.where)
-        return clauses if query.among is None else [*clauses, self._one_of(memories.c.id, sorted(query.among))]
-
-    def _keyring(self, conn: sa.Connection, scope: Scope) -> AgentKeys:
-        if self._sealer is None:
-            raise StoreError("this database is not encrypted")
-        return self._sealer.keys(conn, scope.agent)
-
-    def _terms(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> list[str]:
-        """What stands for words in the index."""
-        return list(terms) if self._sealer is None else self._sealer.keys(conn, scope.agent).terms(terms)
-
-    def _words_of(self, conn: sa.Connection, agent: str, terms: list[str]) -> list[str]:
-        """What the index holds of a row."""
-        return terms if self._sealer is None else self._sealer.keys(conn, agent, make=True).words(terms)
-
-    def _index(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
-        self._index_words(conn, [(agent, seq, self._words_of(conn, agent, terms)) for agent, seq, terms in rows])
-
-    def _named(self, conn: sa.Connection, scope: Scope, speakers: list[str]) -> list[str]:
-        if self._sealer is None:
-            return speakers
-        keys = self._sealer.keys(conn, scope.agent)
-        return sorted(keys.unmask("memories", "speaker", name) for name in speakers)
-
-    def _insert(self, conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-        """Insert plain rows, sealed if need be."""
-        insert(conn, table, rows if self._sealer is None else [self._encrypt_row(conn, table, row) for row in rows])
-
-    def _encrypt_row(self, conn: sa.Connection, table: sa.Table, row: Row) -> Row:
-        """A plain row as it is stored."""
-        if self._sealer is None or not sealing.concerns(table.name, row):
-            return row
-        shut = self._sealer.keys(conn, row.get("agent", sealing.EVERYBODY), make=True).shut(table.name, row)
-        return shut | {"vector": self._packed(shut["vector"])} if table is memory_index else shut
-
-    def _decrypt_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
-        """A stored row, readable. Raises `StoreCorrupt` if it is not what was stored."""
-        if self._sealer is None or not sealing.concerns(table.name, row):
-            return dict(row)
-        stored = {**row, "vector": self._unpacked(row["vector"])} if table is memory_index else row
-        agent = row.get("agent", sealing.EVERYBODY)
-        return self._sealer.of(conn, agent, table.name, stored).open(table.name, stored)
-
-    def _whole(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
-        """A stored row as a database that is not encrypted has it."""
-        plain = self._decrypt_row(conn, table, row)
-        if self._sealer is not None and table is memories:
-            plain["digest"] = seal(plain)
-        if self._sealer is not None and table is events:
-            plain["digest"] = seal_event(plain)
-        return plain
-
-    def _stored_key(self, conn: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The key of a plain row as it is stored."""
-        column = {memory_tags.name: "tag", memory_keys.name: "key"}.get(table.name)
-        if self._sealer is None or column is None:
-            return row
-        keys = self._sealer.keys(conn, str(row["agent"]), make=True)
-        return {**row, column: keys.mask(table.name, column, str(row[column]))}
-
-    def _labels(self, conn: sa.Connection, memory: Memory) -> list[Row]:
-        return [self._encrypt_row(conn, memory_tags, row) for row in tag_rows(memory)]
-
-    def _is_sound(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> bool:
-        """Whether a row that has a digest is what was written."""
-        if self._sealer is None:
-            return bool(row["digest"] == (seal if table is memories else seal_event)(row))
-        try:
-            self._decrypt_row(conn, table, row)
-        except StoreCorrupt:
-            return False
-        return True
-
-    def _to_memory(self, opened: Mapping[Any, Any]) -> Memory:
-        return to_memory(opened, verified=self._sealer is not None)
-
-    def _memory(self, conn: sa.Connection, row: Mapping[Any, Any]) -> Memory:
-        """The memory in a stored row."""
-        return to_memory(row) if self._sealer is None else self._to_memory(self._decrypt_row(conn, memories, row))
-
-    def _reading(self, conn: sa.Connection) -> event_queries.Read:
-        """How a stored event is read."""
-        if self._sealer is None:
-            return to_event
-        return lambda row: to_event(self._decrypt_row(conn, events, row), verified=True)
-
-    def _vector(self, conn: sa.Connection, row: Any) -> bytes:
-        """The vector in a row of `memory_index`; what is damaged is none."""
-        if self._sealer is None:
-            return bytes(row.vector)
-        try:
-            place = (row.memory_id, row.namespace, row.embedder, str(row.passage))
-            return self._sealer.vector(conn, row.agent, place, self._unpacked(row.vector))
-        except StoreCorrupt:
-            return b""
-
-    def _mirrored(self, conn: sa.Connection, chosen: sa.Select[Any]) -> list[Mirrored]:
-        """The vectors in rows of `memory_index`, readable."""
-        return [self._readable(conn, row) for row in conn.execute(chosen)]
-
-    def _readable(self, conn: sa.Connection, row: Any) -> Mirrored:
-        return Mirrored(row.memory_id, row.passage, row.seq, row.dim, self._vector(conn, row))
-
-    def _reindex(self, conn: sa.Connection, memory: Memory, seq: int) -> None:
-        tagged = (memory_tags.c.agent == memory.agent, memory_tags.c.memory_id == memory.id)
-        conn.execute(memory_tags.delete().where(*tagged), execution_options=LATER)
-        self._insert(conn, memory_tags, tag_rows(memory))
-        self._unindex_words(conn, memory.agent, [seq])
-        self._index(conn, [(memory.agent, seq, memory_terms(memory))])
-
-    # Connections ---------------------------------------------------------------------------------
+    def note(self, conn: sa.Connection, action: AuditAction) -> None:
+        """Record an action in the audit trail together with what this transaction does."""
+        conn.get_execution_options()[PENDING_ENTRIES].actions.append(action)
 
     @contextmanager
-    def _connection(self) -> Iterator[sa.Connection]:
-        """A connection, whose errors are told in our words."""
+    def connection(self) -> Iterator[sa.Connection]:
+        """A connection that raises errors of `engram.errors`."""
         try:
-            with self._engine.connect() as conn:
+            with self.engine.connect() as conn:
                 try:
                     yield conn
                 finally:
                     if self._closed and not conn.invalidated:  # meanwhile, by another thread: the pool is gone
                         conn.detach()
         except sa.exc.DBAPIError as error:
-            raise self._translate(error) from error
+            raise self.translate(error) from error
         except sa.exc.TimeoutError as error:
             raise StoreBusy(
                 f"too many threads use this memory at once ({error.args[0]}); use fewer, or try again"
             ) from error
 
+    def turn(self) -> AbstractContextManager[None]:
+        """Within it, a thread may begin to write."""
+        return nullcontext()
+
     @contextmanager
-    def _read(self, scope: Scope | None) -> Iterator[sa.Connection]:
+    def read(self, scope: Scope | None) -> Iterator[sa.Connection]:
         """One consistent view of the database, about one scope, or about all of them."""
-        self._guard()
-        with self._connection() as conn, conn.begin():
-            self._enter(conn, scope)
-            if self._sealer is not None:
-                self._sealer.begin(conn, self._crypt(conn))
+        self.guard()
+        with self.connection() as conn, conn.begin():
+            self.enter(conn, scope)
+            self.codec.begin(conn, lambda: self.crypt_setting(conn))
             yield conn
 
-    def _look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+    def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """The result of some reading in one transaction; a store may try it again."""
-        with self._read(scope) as conn:
+        with self.read(scope) as conn:
             return work(conn)
 
-    def _transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
+    def transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """The result of some work in one transaction; a store may try it again."""
-        with self._write(scope) as conn:
+        with self.write(scope) as conn:
             return work(conn)
 
     @contextmanager
-    def _write(self, scope: Scope | None) -> Iterator[sa.Connection]:
+    def write(self, scope: Scope | None) -> Iterator[sa.Connection]:
         """One durable transaction: committed when the block ends, undone when it raises."""
-        self._guard()
-        ledger, safely = audit_entries.PendingEntries(), False
-        try:
-            with self._connection() as conn:
-                conn.execution_options(**{WRITE: True, LEDGER: ledger})
-                with conn.begin():
-                    self._enter(conn, scope)
-                    if self._sealer is not None:
-                        self._sealer.begin(conn, self._crypt(conn, writing=True))
-                    yield conn
-                    self._finish(conn)
-                safely = True
-        finally:
-            if ledger.shown:
-                self._arrived(ledger.shown, safely=safely)
-        self._after_write()
+        self.guard()
+        entries, committed = audit_entries.PendingEntries(), False
+        with self.turn():
+            try:
+                with self.connection() as conn:
+                    conn.execution_options(**{WRITE: True, PENDING_ENTRIES: entries})
+                    with conn.begin():
+                        self.enter(conn, scope)
+                        self.codec.begin(conn, lambda: self.crypt_setting(conn, writing=True))
+                        yield conn
+                        self.finish(conn)
+                    committed = True
+            finally:
+                if entries.recalls:
+                    self.pending.end_recalls(entries.recalls, committed=committed)
+            self.after_write()
 
-    def _guard(self) -> None:
+    def finish(self, conn: sa.Connection) -> Touches:
+        """Write what waits, and last of all, once, what was done; return the touches, in case they are undone.
+
+        The end of the audit trail is what all writers wait for, so nothing else may be waited for after it.
+        """
+        entries: audit_entries.PendingEntries = conn.get_execution_options()[PENDING_ENTRIES]
+        if entries.closed:
+            return {}
+        touches = self._write_statistics(conn) if self.pending.recalls or self.pending.touches else {}
+        if entries.actions:
+            now = self.sources.now()
+            self.append_audit(conn, [audit_entries.sealing(action, now) for action in entries.actions])
+        entries.closed = True
+        return touches
+
+    def _write_statistics(self, conn: sa.Connection) -> Touches:
+        """Write what waits, of any agent; return the touches, in case they are undone."""
+        if recalls := self.pending.begin_recalls():
+            self._write_recalls(conn, recalls)
+        touches = self.pending.take_touches()
+        if touches:
+            self.enter(conn, None)  # they may be about anybody
+            rows = [{"agent": a, "id": id, "n": n, "at": at} for (a, id), (n, at) in sorted(touches.items())]
+            conn.execute(_TOUCH, rows)
+        return touches
+
+    def _write_recalls(self, conn: sa.Connection, recalls: Mapping[tuple[str, str], LoggedRecall]) -> None:
+        """Write recalls, and delete old ones of the same agents, once per process."""
+        conn.get_execution_options()[PENDING_ENTRIES].recalls = recalls
+        self.enter(conn, None)
+        rows = [to_shown_row(Scope(agent), shown) for (agent, _), shown in sorted(recalls.items())]
+        conn.execute(_LOG_RECALL, self.codec.encrypt_rows(conn, recall_events, rows))
+        fresh = sorted({row["agent"] for row in rows} - self.pending.pruned)
+        if fresh:
+            before = micros(self.sources.now() - SHOWN_FOR)
+            conn.execute(_DELETE_OLD, [{"agent": agent, "before": before, "pending": PENDING} for agent in fresh])
+            self.pending.pruned |= set(fresh)
+
+    def flush(self) -> None:
+        """Write what waits, with an empty transaction."""
+        self.transact(None, lambda conn: None)
+
+    def flush_if_many(self) -> None:
+        """Write what waits, if it is much; a failure is only logged."""
+        if max(len(self.pending.touches), len(self.pending.recalls)) > MAX_PENDING:
+            self._try_flush()
+
+    def _try_flush(self) -> None:
+        try:
+            self.flush()
+        except StoreError as error:  # a statistic must not cost anybody the memories that were found
+            _log.warning("some access counts were not written: %s", error)
+
+    def guard(self) -> None:
+        """Raise `StoreClosed` after `close`; start with new connections and locks after a fork."""
         if self._closed:
             raise StoreClosed("this memory was closed; open it again with engram.open(...)")
         if self._pid != os.getpid():
-            self._after_fork()
+            self.after_fork()
             self._pid = os.getpid()
 
-    def _after_fork(self) -> None:
+    def after_fork(self) -> None:
         """Leave the parent's connections, locks and pending counts alone and start with new ones."""
-        self._touching, self._touches, self._shown, self._showing = threading.Lock(), {}, {}, {}
-        self._engine.dispose(close=False)
-
-    @abstractmethod
-    def _arrived(self, shown: Mapping[tuple[str, str], LoggedRecall], *, safely: bool) -> None:
-        """What was on its way is in the database, or has to be written again."""
+        self.pending = Statistics(pruned=self.pending.pruned)
+        self.engine.dispose(close=False)
 
     def close(self) -> None:
-        """Write what is pending and release everything; calling it twice is harmless."""
+        """Write what waits and release all connections; calling it twice is harmless."""
         if self._closed:
             return
         if self._pid != os.getpid():
-            self._after_fork()
+            self.after_fork()
         try:
-            if self._touches or self._shown:
-                self._flush()
-        except StoreError as error:  # only statistics are lost, and whoever closes cannot mend it
-            _log.warning("some access counts were not written: %s", error)
+            if self.pending.touches or self.pending.recalls:
+                self._try_flush()
         finally:
             self._closed = True
-            self._engine.dispose()
-            if self._remote is not None:
-                self._remote.close()
-
-    def _flush(self) -> None:
-        self._transact(None, lambda conn: None)  # every write carries the pending touches along
+            self.engine.dispose()
 
 
-def conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool]]:
+def filter_conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool]]:
     """The WHERE clause of a filter; the scope always leads it."""
     m = memories.c
     clauses: list[sa.ColumnElement[bool]] = [m.agent == scope.agent]
@@ -495,19 +643,13 @@ def conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool]]:
     return clauses
 
 
-def insert(conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
-    """Insert rows, if there are any."""
-    if rows:
-        conn.execute(table.insert(), rows, execution_options=LATER)
-
-
 def storable(values: Sequence[str]) -> list[str]:
     """The values that a database can hold at all; no row has any other."""
     return [value for value in values if isinstance(value, str) and unstorable(value) is None]
 
 
 def sound(dims: Sequence[int], vectors: Sequence[bytes]) -> Iterator[tuple[list[int], Matrix]]:
-    """Which of these are vectors of length 1, of as many dimensions as they should be; for each dimension a matrix."""
+    """Select the valid vectors: length 1 and the expected dimensions; yield one matrix per dimension."""
     for dim in set(dims):
         which = [n for n, vector in enumerate(vectors) if dims[n] == dim and len(vector) == 4 * dim]
         if not which:
@@ -518,8 +660,3 @@ def sound(dims: Sequence[int], vectors: Sequence[bytes]) -> Iterator[tuple[list[
             yield which, matrix
         elif fine.any():
             yield np.array(which)[fine].tolist(), matrix[fine]
-
-
-def tag_rows(memory: Memory) -> list[Row]:
-    """The rows of a memory's tags."""
-    return [{"agent": memory.agent, "memory_id": memory.id, "tag": tag} for tag in dict.fromkeys(memory.tags)]

@@ -136,7 +136,7 @@ class _Chroma:
 
 
 def _nothing() -> None:
-    """What closing an older client does."""
+    """Do nothing, for older clients that cannot be closed."""
 
 
 def _sessions(client: Any) -> list[Any]:

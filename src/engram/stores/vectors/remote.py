@@ -1,4 +1,4 @@
-"""What all outside vector databases share: addresses, names, batches, filters and errors, once.
+"""The code that all external vector databases share: addresses, names, batches, filters and errors.
 
 An adapter writes the few sentences of `Database` in its client's words; `RemoteVectors` makes a `VectorStore` of it.
 """
@@ -38,7 +38,7 @@ _PATIENCE = 3.0  # seconds in which another process finishes the collection it i
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a vector database is, as its URL says; its text shows no credentials."""
+    """The address of a vector database, from its URL; its text shows no credentials."""
 
     transport: str
     """`http`, `https`, or empty for a database in this process."""
@@ -56,7 +56,7 @@ class Address:
 
     @property
     def space(self) -> str:
-        """What keeps the vectors of two Engram databases apart on one server."""
+        """The name that keeps the vectors of two Engram databases apart on one server."""
         return self.options.get("space", "")
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ def parse(url: str, kind: str, options: Iterable[str] = (), api_key: str | None 
 
 
 def folder(address: Address, kind: str, example: str) -> Path:
-    """Where a database in this process keeps its files; the folder above it is made. Raises `InvalidInput`."""
+    """Return the folder of an in-process database; its parent is created. Raises `InvalidInput`."""
     if address.host or not address.path.strip("/"):
         raise InvalidInput(f"a {kind} URL names a path or a server, such as {example} or {kind}+http://127.0.0.1:8000")
     path = Path(address.path).expanduser().absolute()
@@ -127,7 +127,7 @@ def collection_name(prefix: str, space: VectorSpace) -> str:
 
 
 def scope_name(scope: Scope) -> str:
-    """What stands for a scope in filters: hexadecimal, so it needs no escaping and no database folds its case."""
+    """Return the name of a scope in filters: hexadecimal, so that it needs no escaping and no case is folded."""
     return _digest(scope.agent)
 
 
@@ -149,7 +149,7 @@ class Point(NamedTuple):
 
 
 class Database(Protocol):
-    """What an adapter says in its client's words; it may raise anything, `RemoteVectors` translates."""
+    """The operations of an adapter; it may raise anything, `RemoteVectors` translates."""
 
     batch: int
     """How many points or keys may go into one call."""

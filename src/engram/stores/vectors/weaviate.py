@@ -120,7 +120,7 @@ def _connect(weaviate: Any, classes: Any, address: Address) -> Any:
 
 
 def _grpc(address: Address) -> tuple[str, int]:
-    """Where searches go; Weaviate's own cloud has another name for it."""
+    """Return the gRPC host for searches; Weaviate's cloud has another name for it."""
     if "grpc" not in address.options:
         return (f"grpc-{address.host}", 443) if address.host.endswith(_CLOUD) else (address.host, 50051)
     try:

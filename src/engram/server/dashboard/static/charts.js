@@ -1,4 +1,4 @@
-// Draws the charts that a page has, in the colours of the page; without plotly the tables stay.
+// Draw the charts of a page in its colours; without plotly the tables stay.
 
 const names = ["--series-1", "--series-2", "--series-3"];
 
@@ -19,7 +19,7 @@ function series(chart) {
     const found = [];
     if (line.low.length) found.push(...band(chart, line, colour));
     const area = chart.kind === "area" && at === 0;
-    if (chart.kind === "area" && at > 0) return []; // that is in the table
+    if (chart.kind === "area" && at > 0) return []; // shown only in the table
     found.push({
       type: "scatter",
       mode: chart.x.length < 40 ? "lines+markers" : "lines",
@@ -73,7 +73,7 @@ function short(name) {
 }
 
 function plain(text) {
-  // Plotly reads a few tags in its texts; a name is shown as it is written.
+  // Plotly interprets some tags in texts; escape names so that they are shown verbatim.
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 }
 
@@ -101,7 +101,7 @@ function layout(chart) {
   };
 }
 
-// A few days are named one by one, many on a scale.
+// Label a few days one by one, many on a scale.
 function days(x) {
   if (x.length > 6) return { type: "date", tickangle: 0, nticks: 4, tickformat: "%b %-d\n%Y" };
   const named = (day) => new Date(day).toLocaleDateString("en", { day: "numeric", month: "short", timeZone: "UTC" });

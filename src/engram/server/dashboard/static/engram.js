@@ -1,4 +1,4 @@
-// What all pages do: colours, the menu, forms that send themselves, the slider, and news.
+// Behaviour of all pages: colours, the menu, forms that submit automatically, the slider, and live updates.
 
 const root = document.documentElement;
 
@@ -25,7 +25,7 @@ function prepare(part) {
   }
 }
 
-// With the keys one goes past others on the way: only Enter, or going on, sends what was chosen so.
+// Arrow keys pass other options on the way: submit only on Enter, or when the focus moves on.
 function prepareSelect(select) {
   let passing = false;
   const began = select.value;
@@ -52,7 +52,7 @@ function prepareSlider(slider) {
   slider.addEventListener("change", () => slider.form.requestSubmit());
 }
 
-// News: a page that shows what may change is fetched again and put in place, unless somebody is working in it.
+// Live updates: a page whose content may change is fetched again and replaced, unless the user is working in it.
 const region = document.querySelector("[data-live]");
 const status = document.getElementById("live");
 let waiting = 0;
@@ -80,7 +80,7 @@ async function refresh() {
   again(fresh);
 }
 
-// A page that is still working something out is asked again.
+// A page whose results are still being calculated is fetched again.
 function again(part) {
   if (part?.hasAttribute("data-again") && !timer) timer = setTimeout(refresh, 1500);
 }
@@ -96,7 +96,7 @@ function say(text) {
   status.firstElementChild.textContent = text;
 }
 
-// A page that nobody looks at does not listen: a browser has few connections to a server, for all of its windows.
+// A hidden page does not listen: a browser allows few connections to a server, for all of its windows.
 let source = null;
 let heardBefore = false;
 
@@ -110,7 +110,7 @@ function listen() {
     if (region && !timer) timer = setTimeout(refresh, 800);
   };
   source.onopen = () => {
-    if (heardBefore) refresh(); // something may have happened meanwhile
+    if (heardBefore) refresh(); // events may have been missed
     else tell();
     heardBefore = true;
   };

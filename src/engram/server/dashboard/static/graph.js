@@ -1,4 +1,4 @@
-// The knowledge graph: concepts push each other away, relations pull them together, and the list beside it leads there.
+// The knowledge graph: concepts repel each other, relations attract them; the list beside it links to each concept.
 
 const place = document.getElementById("drawing");
 const { nodes, edges } = JSON.parse(place.dataset.graph);
@@ -15,7 +15,7 @@ function make(name, attributes, parent) {
 }
 
 function settle() {
-  // The same graph always looks the same: concepts start on a spiral, and nothing is left to chance.
+  // The layout is deterministic: concepts start on a spiral.
   const count = nodes.length;
   const ideal = Math.sqrt((WIDTH * HEIGHT) / Math.max(count, 4)) * 0.75;
   nodes.forEach((node, at) => {
@@ -36,7 +36,7 @@ function settle() {
         const x = one.x - other.x || 0.01 * (i - j);
         const y = one.y - other.y || 0.01;
         const far = x * x + y * y;
-        if (far > reach) continue; // so that parts that have nothing to do with each other stay near
+        if (far > reach) continue; // so that unconnected parts stay near each other
         const push = (ideal * ideal) / far;
         one.dx += x * push;
         one.dy += y * push;
@@ -66,7 +66,7 @@ function settle() {
 }
 
 function fit() {
-  // Measured in the pixels of the page, so that names are as large as other words.
+  // Use the pixels of the page as units, so that names have the same size as other text.
   const width = place.clientWidth - 8 || WIDTH;
   const height = svg.clientHeight || HEIGHT;
   const span = (values, size, pad) => {
@@ -114,7 +114,7 @@ function draw() {
   });
 }
 
-// A name that would cover another one is only shown when somebody points there; the busiest come first.
+// A name that would overlap another one is shown only on hover; concepts with most relations come first.
 function tidy() {
   const taken = [];
   const order = [...nodes].sort((one, other) => other.edges - one.edges);

@@ -1,4 +1,4 @@
-// Runs before anything is drawn, so that nobody sees the other colours first.
+// Run before anything is drawn, so that the page does not flash in the other colours.
 (() => {
   const chosen = localStorage.getItem("engram-theme");
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;

@@ -29,9 +29,12 @@ def list_audit(
     cursor: Cursor = None,
 ) -> Page[AuditEntry]:
     """List a page of the trail, with a cursor."""
-    which = ("audit", call.audited_agent(), grant, since)
+    agent = call.audited_agent()
+    which = ("audit", agent, grant, since)
     (after,) = paging.read(cursor, 1, *which) if cursor is not None else [0]
-    found = call.trail(after, limit if newest else limit + 1, grant=grant, since=since, newest=newest)
+    found = call.brain.audit.find(
+        after, limit if newest else limit + 1, agent=agent, grant=grant, since=since, newest=newest
+    )
     goes_on = len(found) > limit
     return Page(
         items=tuple(found[:limit]), next_cursor=paging.write([found[limit - 1].seq], *which) if goes_on else None

@@ -59,7 +59,7 @@ async def export_knowledge(
     def written() -> IO[bytes]:
         with TemporaryDirectory(prefix="engram-") as folder:
             path = Path(folder) / f"knowledge.{form}"
-            call.knowledge.export(path, domains=domain or (), tags=tag or (), form=form)
+            call.agent.knowledge.export(path, domains=domain or (), tags=tag or (), form=form)
             file = TemporaryFile()  # noqa: SIM115 - it is read, and closed, when it is sent
             with path.open("rb") as copied:
                 shutil.copyfileobj(copied, file, CHUNK)
@@ -98,7 +98,7 @@ async def import_knowledge(
         with path.open("wb") as file:
             await _received(request, file, request.app.state.limits)
         import_file = partial(
-            call.knowledge.import_file,
+            call.agent.knowledge.import_file,
             path,
             format=format,
             dry_run=dry_run,

@@ -16,7 +16,7 @@ from engram.errors import InvalidInput
 from engram.model import Receipt
 from engram.server.rest.auth import caller
 from engram.server.rest.parameters import Key, slowly
-from engram.server.rest.problems import REPLAYED, told_receipt
+from engram.server.rest.problems import REPLAYED, request_of
 
 RESPONSES: dict[str, dict[int | str, dict[str, Any]]] = {
     "remember": {
@@ -145,6 +145,6 @@ def stored(receipt: Receipt, response: Response) -> Receipt:
 def first_answer(receipt: Receipt, response: Response) -> Receipt:
     """The receipt as it was given the first time; a header says that it was given before."""
     if receipt.code != "replayed":
-        return told_receipt(receipt)
+        return receipt.worded(request_of)
     response.headers[REPLAYED] = "true"
     return Receipt(id=receipt.id, status=receipt.status, redacted=receipt.redacted)

@@ -161,7 +161,8 @@ def test_rebuilding_counts_anew_from_the_log(path: Path) -> None:
             alice.credit(hits, helped)
         before = store.page("memory_stats", None, 9)
         assert [(row["helped"], row["hindered"]) for row in before if row["memory_id"] == hits[1].id] == [(2, 1)]
-        store._transact(None, lambda conn: conn.exec_driver_sql("UPDATE memory_stats SET helped = 9, hindered = 9"))
+        forge = "UPDATE memory_stats SET helped = 9, hindered = 9"
+        store._file.transact(None, lambda conn: conn.exec_driver_sql(forge))
         brain.upkeep.rebuild()
         assert store.page("memory_stats", None, 9) == before
 

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from engram.agents.workflows.definition import dependents, filled, needed, ordered, parameters, read, said
+from engram.agents.workflows.definition import (
+    dependents,
+    execution_order,
+    fill,
+    fill_text,
+    read,
+    required_steps,
+    resolve_parameters,
+)
 from engram.errors import InvalidInput
 from engram.model.workflow import Retry
 
@@ -55,13 +63,13 @@ def test_a_workflow_is_read_with_its_steps_in_the_order_they_are_carried_out(tmp
     file.write_text(RELEASE, encoding="utf-8")
     workflow = read(file)
     assert workflow == read(RELEASE)
-    order = [(stage.name, [step.name for step in steps]) for stage, steps in ordered(workflow)]
+    order = [(stage.name, [step.name for step in steps]) for stage, steps in execution_order(workflow)]
     assert order == [("development", ["test", "build"]), ("rollout", ["strategy", "ship"])]
 
 
 def test_what_a_step_needs_is_what_it_names_waits_for_and_uses() -> None:
     workflow = read(RELEASE)
-    assert {step.name: needed(step) for step in workflow.steps} == {
+    assert {step.name: required_steps(step) for step in workflow.steps} == {
         "test": set(),
         "build": {"test"},
         "ship": {"build", "strategy"},
@@ -79,7 +87,7 @@ def test_a_workflow_survives_being_written_down() -> None:
 def test_stages_come_as_written_unless_they_say_what_they_need() -> None:
     stage = "  - {name: %s, %ssteps: [{name: %s1, run: f}]}\n"
     written = "name: w\nstages:\n" + stage % ("a", "needs: [b], ", "a") + stage % ("b", "needs: [], ", "b")
-    assert [stage.name for stage, _ in ordered(read(written))] == ["b", "a"]
+    assert [stage.name for stage, _ in execution_order(read(written))] == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -135,24 +143,24 @@ def test_a_step_cannot_need_one_of_a_later_stage() -> None:
 
 def test_references_are_replaced_and_nothing_is_evaluated() -> None:
     known: dict[str, JsonValue] = {"steps": {"a": {"output": {"n": 3, "l": ["x", {"y": None}]}}}, "run": {"id": "r1"}}
-    assert filled("${steps.a.output.n}", known) == 3
-    assert filled({"k": ["${steps.a.output.l}"]}, known) == {"k": [["x", {"y": None}]]}
-    assert filled("${steps.a.output.l.0}-${run.id}", known) == "x-r1"
-    assert said("${steps.a.output.l.1} and $${run.id} and $ {x}", known) == '{"y": null} and ${run.id} and $ {x}'
+    assert fill("${steps.a.output.n}", known) == 3
+    assert fill({"k": ["${steps.a.output.l}"]}, known) == {"k": [["x", {"y": None}]]}
+    assert fill("${steps.a.output.l.0}-${run.id}", known) == "x-r1"
+    assert fill_text("${steps.a.output.l.1} and $${run.id} and $ {x}", known) == '{"y": null} and ${run.id} and $ {x}'
     for wrong in ("${steps.a.output.z}", "${steps.a.output.l.2}", "${steps.a.output.n.real}", "${run.id.__class__}"):
         with pytest.raises(InvalidInput, match="is not there"):
-            filled(wrong, known)
+            fill(wrong, known)
 
 
 @given(st.lists(st.text(alphabet="$abc. ", max_size=5) | st.sampled_from(["${a}", "${}", "${steps.x}"]), max_size=8))
 def test_what_is_escaped_is_text(parts: list[str]) -> None:
     text = "".join(parts)
-    assert said(text.replace("${", "$${"), {}) == text
+    assert fill_text(text.replace("${", "$${"), {}) == text
 
 
 def test_parameters_are_those_given_or_those_written() -> None:
     workflow = read(RELEASE)
-    assert parameters(workflow, {"version": "2.0"}) == {"version": "2.0", "batch": 10}
+    assert resolve_parameters(workflow, {"version": "2.0"}) == {"version": "2.0", "batch": 10}
     refused: list[tuple[dict[str, JsonValue], str]] = [
         ({}, "needs the parameter 'version'"),
         ({"version": "2", "x": 1}, "has no parameter 'x'"),
@@ -160,7 +168,7 @@ def test_parameters_are_those_given_or_those_written() -> None:
     ]
     for wrong, message in refused:
         with pytest.raises(InvalidInput, match=message):
-            parameters(workflow, wrong)
+            resolve_parameters(workflow, wrong)
 
 
 def test_the_pause_grows_up_to_its_limit() -> None:

@@ -1,4 +1,4 @@
-"""Callers' keys in SQL tables."""
+"""API keys in SQL tables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,60 @@ import sqlalchemy as sa
 
 from engram.clock import from_micros, micros
 from engram.model.api_key import ApiKey
+from engram.ports import AuditAction
 from engram.stores.rows import to_json
 from engram.stores.schema import api_keys
+from engram.stores.sql.tables import Tables
 
 
-def add(conn: sa.Connection, key: ApiKey, hash: str) -> bool:
+class ApiKeys:
+    """Keep API keys, each with the hash of its secret (`ports.KeepsApiKeys`, `ClosesKeys`)."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def add_key(self, key: ApiKey, hash: str) -> bool:
+        """Keep a key, durably; `False` if its id is taken."""
+
+        def work(conn: sa.Connection) -> bool:
+            fresh = _add(conn, key, hash)
+            self._tables.note(conn, AuditAction("key.add", target=key.id, count=int(fresh)))
+            return fresh
+
+        return self._tables.transact(None, work)
+
+    def key(self, id: str) -> tuple[ApiKey, str] | None:
+        """The key with this id and the hash of its secret, or `None`."""
+        return self._tables.look(None, lambda conn: _one(conn, id))
+
+    def keys(self) -> list[ApiKey]:
+        """All keys, the oldest first."""
+        return self._tables.look(None, _every)
+
+    def note_key(self, id: str, *, revoked_at: datetime | None = None, last_used: datetime | None = None) -> bool:
+        """Say when a key was revoked, of which the first time counts, or used; `False` if there is none."""
+
+        def work(conn: sa.Connection) -> bool:
+            known = _note(conn, id, revoked_at, last_used)
+            if revoked_at is not None:
+                self._tables.note(conn, AuditAction("key.revoke", target=id, count=int(known)))
+            return known
+
+        return self._tables.transact(None, work)
+
+    def close_keys(self, agent: str, at: datetime) -> int:
+        """Take an agent out of all keys, and revoke those that open nothing else; how many keys named it."""
+
+        def work(conn: sa.Connection) -> int:
+            closed = _close(conn, agent, at)
+            for id in closed:
+                self._tables.note(conn, AuditAction("key.close", agent=agent, target=id))
+            return len(closed)
+
+        return self._tables.transact(None, work)
+
+
+def _add(conn: sa.Connection, key: ApiKey, hash: str) -> bool:
     """Keep a key and the hash of its secret; `False` if its id is taken."""
     if conn.scalar(sa.select(api_keys.c.id).where(api_keys.c.id == key.id)) is not None:
         return False
@@ -32,19 +81,19 @@ def add(conn: sa.Connection, key: ApiKey, hash: str) -> bool:
     return True
 
 
-def one(conn: sa.Connection, id: str) -> tuple[ApiKey, str] | None:
+def _one(conn: sa.Connection, id: str) -> tuple[ApiKey, str] | None:
     """A key and the hash of its secret."""
     row = conn.execute(sa.select(api_keys).where(api_keys.c.id == id)).mappings().one_or_none()
     return None if row is None else (_key(row), row["hash"])
 
 
-def every(conn: sa.Connection) -> list[ApiKey]:
+def _every(conn: sa.Connection) -> list[ApiKey]:
     """All keys, the oldest first."""
     rows = sa.select(api_keys).order_by(api_keys.c.created_at, api_keys.c.id)
     return [_key(row) for row in conn.execute(rows).mappings()]
 
 
-def note(conn: sa.Connection, id: str, revoked_at: datetime | None, last_used: datetime | None) -> bool:
+def _note(conn: sa.Connection, id: str, revoked_at: datetime | None, last_used: datetime | None) -> bool:
     """Say when a key was revoked, the first time, or used; `False` if there is none."""
     k = api_keys.c
     told: dict[str, Any] = {}
@@ -55,9 +104,9 @@ def note(conn: sa.Connection, id: str, revoked_at: datetime | None, last_used: d
     return conn.execute(api_keys.update().where(k.id == id).values(told)).rowcount > 0
 
 
-def close(conn: sa.Connection, agent: str, at: datetime) -> list[str]:
+def _close(conn: sa.Connection, agent: str, at: datetime) -> list[str]:
     """Take an agent out of all keys, and revoke those that open nothing else; the keys that named it."""
-    k, found = api_keys.c, [key for key in every(conn) if agent in key.agents]
+    k, found = api_keys.c, [key for key in _every(conn) if agent in key.agents]
     for key in found:
         rest = [name for name in key.agents if name != agent]
         told: dict[str, Any] = {"agents": to_json(rest)}

@@ -12,8 +12,9 @@ from engram.clock import Sources
 from engram.model import Clean
 from engram.ports import Filter, Query, Scope
 from engram.stores import fts, rules
-from engram.stores.fts import counter_of, scope_term
+from engram.stores.fts import counter_of
 from engram.stores.memory import InMemoryStore
+from engram.stores.rows import scope_term
 from engram.stores.sqlite import SqliteStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import Maker

@@ -10,12 +10,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from engram.errors import StoreError, Unsupported
+from engram.errors import StoreError
 from engram.ports import Match, MirrorMatch, Placed, Query, Scope, VectorSpace, VectorStore
 from engram.stores.rules import ENOUGH, nearest, vector_key
-from engram.stores.schema import memories, memory_index, settings, tombstones
-from engram.stores.sql.mirror import SqlMirror, pushed_name
-from engram.stores.sql.tables import PAGE, sound
+from engram.stores.schema import memory_index, settings, tombstones
+from engram.stores.sql.mirror import pushed_name
+from engram.stores.sql.tables import PAGE, Tables, sound
 from engram.system import batched
 
 _log = logging.getLogger("engram")
@@ -25,17 +25,23 @@ SPACE = "vector_space"
 SET_ONCE = sa.text("INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING")
 
 
-class SqlOutside(SqlMirror):
-    """Hands vectors over to an outside vector database, and asks it (`ports.SyncsVectors`)."""
+class RemoteVectors:
+    """Search an external vector database and keep it in step with the mirror (`ports.SyncsVectors`)."""
 
-    def _by_remote(self, remote: VectorStore, scope: Scope, near: Placed, query: Query) -> list[Match]:
+    def __init__(self, tables: Tables, remote: VectorStore) -> None:
+        self._tables = tables
+        self._remote = remote
+        self._space = ""
+        self._pushed: dict[VectorSpace, set[tuple[str, int]]] = {}
+
+    def search(self, scope: Scope, near: Placed, query: Query) -> list[Match]:
         """Ask the vector database; when it is away, the mirror answers and says so."""
         if query.among is not None:  # a few memories that are at hand
             return self._by_mirror(scope, near, query)
         space, wanted = VectorSpace(scope, near.namespace, near.embedder), query.limit + query.offset
         try:
-            self._push(remote, space)
-            search = partial(remote.search, self._place_of(space), near.vector)
+            self._push(space)
+            search = partial(self._remote.search, self._place_of(space), near.vector)
             found, everything = nearest(search, wanted, wanted * ENOUGH)
         except StoreError as error:
             _log.warning("the vector database is away, the local mirror answers: %s", error)
@@ -43,51 +49,35 @@ class SqlOutside(SqlMirror):
         if not found and (mirrored := self._by_mirror(scope, near, query)):
             _log.warning("the vector database lost what it had, the local mirror answers; run `engram upkeep sync`")
             return [MirrorMatch(*match) for match in mirrored]
-        allowed = self._look(scope, lambda conn: self._allowed(conn, scope, query, [match.id for match in found]))
+        allowed = self._tables.look(
+            scope, lambda conn: self._tables.allowed(conn, scope, query, [match.id for match in found])
+        )
         kept = [match for match in found if match.id in allowed]
         if len(kept) < wanted and not everything:  # a filter that few pass: look at everything
             return self._by_mirror(scope, near, query)
         return kept[query.offset : wanted]
 
     def _by_mirror(self, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        return self._look(scope, lambda conn: self._by_vector(conn, scope, near, query))
+        return self._tables.look(scope, lambda conn: self._tables.search_vectors(conn, scope, near, query))
 
-    def _allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
-        """The ids that pass the filter: of all, or of these."""
-        passing = sa.select(memories.c.id).where(*self._conditions(scope, query))
-        if ids is not None:
-            passing = passing.where(self._one_of(memories.c.id, ids))
-        return frozenset(conn.scalars(passing))
-
-    def _passing_keys(self, conn: sa.Connection, space: VectorSpace, query: Query) -> frozenset[str]:
-        """The names of all vectors of a space whose memories pass the filter."""
-        v = memory_index.c
-        passing = (
-            sa.select(v.memory_id, v.passage)
-            .join_from(memories, memory_index, sa.and_(v.agent == memories.c.agent, v.memory_id == memories.c.id))
-            .where(v.namespace == space.namespace, v.embedder == space.embedder)
-            .where(*self._conditions(space.scope, query))
-        )
-        return frozenset(vector_key(id, passage) for id, passage in conn.execute(passing))
-
-    def _push(self, remote: VectorStore, space: VectorSpace, *, anew: bool = False) -> int:
+    def _push(self, space: VectorSpace, *, anew: bool = False) -> int:
         """Hand over what came and went since the last time; how many vectors."""
         name = pushed_name(space)
         v, t, agent = memory_index.c, tombstones.c, space.scope.agent
         here = (v.agent == agent, v.namespace == space.namespace, v.embedder == space.embedder)
 
         def look(conn: sa.Connection) -> tuple[str, bool, int, Sequence[Any], Sequence[Any]]:
-            epoch = self._epoch(conn)
+            epoch = self._tables.epoch(conn)
             said = conn.scalar(sa.select(settings.c.value).where(settings.c.name == name))
             all_of_it = anew or said is None or said.partition(":")[0] != epoch
             last = 0 if all_of_it else int(str(said).partition(":")[2])
-            since = last - self._overlap
-            came = self._mirrored(conn, sa.select(memory_index).where(*here, v.seq > since))
+            since = last - self._tables.overlap
+            came = self._tables.mirrored(conn, sa.select(memory_index).where(*here, v.seq > since))
             graves = sa.select(t.memory_id, t.seq, t.passages).where(t.agent == agent, t.seq > since)
             went = conn.execute(graves).all()
             return epoch, all_of_it, last, came, went
 
-        epoch, anew, last, came, went = self._look(space.scope, look)
+        epoch, anew, last, came, went = self._tables.look(space.scope, look)
         done = set() if anew else self._pushed.setdefault(space, set())
         came = [row for row in came if (row.memory_id, row.seq) not in done]
         went = [row for row in went if (row.memory_id, row.seq) not in done]
@@ -95,73 +85,78 @@ class SqlOutside(SqlMirror):
             return 0
         place = self._place_of(space)
         if anew:
-            remote.clear(place)
-        remote.remove(place, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
+            self._remote.clear(place)
+        self._remote.remove(place, [vector_key(row.memory_id, n) for row in went for n in range(row.passages)])
         number = 0
         for some in batched(came, PAGE):
             for which, matrix in sound([row.dim for row in some], [row.vector for row in some]):
-                remote.add(place, [vector_key(some[n].memory_id, some[n].passage) for n in which], matrix)
+                self._remote.add(place, [vector_key(some[n].memory_id, some[n].passage) for n in which], matrix)
                 number += len(which)
         news = {(row.memory_id, row.seq) for row in (*came, *went)}
         newest = max([last, *(seq for _, seq in news)])
-        self._pushed[space] = {(id, seq) for id, seq in done | news if seq > newest - self._overlap}
-        self.set_setting(name, f"{epoch}:{newest}")
+        self._pushed[space] = {(id, seq) for id, seq in done | news if seq > newest - self._tables.overlap}
+        self._tables.set_setting(name, f"{epoch}:{newest}")
         return number
 
-    def _is_there(self, remote: VectorStore, space: VectorSpace) -> bool:
-        """Whether the vector database finds the vector that was handed over first."""
+    def _is_there(self, space: VectorSpace) -> bool:
+        """Tell whether the vector database still finds the oldest vector."""
         v = memory_index.c
         here = (v.agent == space.scope.agent, v.namespace == space.namespace, v.embedder == space.embedder)
         oldest = sa.select(memory_index).where(*here).order_by(v.seq).limit(1)
-        rows = self._look(space.scope, lambda conn: self._mirrored(conn, oldest))
+        rows = self._tables.look(space.scope, lambda conn: self._tables.mirrored(conn, oldest))
         if not rows or not (whole := list(sound([rows[0].dim], [rows[0].vector]))):
             return True
-        return any(match.score > 0.99 for match in remote.search(self._place_of(space), whole[0][1][0], 1))
+        return any(match.score > 0.99 for match in self._remote.search(self._place_of(space), whole[0][1][0], 1))
 
     def _place_of(self, space: VectorSpace) -> VectorSpace:
-        """Where a space stands in the vector database: apart from those of other databases that use it too."""
+        """Return the name of a space in the vector database, distinct from those of other databases."""
 
         def agree(conn: sa.Connection) -> str:
-            conn.execute(SET_ONCE, {"name": SPACE, "value": self._sources.new_id()})
+            conn.execute(SET_ONCE, {"name": SPACE, "value": self._tables.sources.new_id()})
             return conn.scalar(sa.select(settings.c.value).where(settings.c.name == SPACE)) or ""
 
         if not self._space:
-            self._space = self._transact(None, agree)
+            self._space = self._tables.transact(None, agree)
         return VectorSpace(space.scope, f"{self._space}/{space.namespace}", space.embedder)
+
+    def clear(self, spaces: Sequence[VectorSpace]) -> None:
+        """Delete whole spaces from the vector database."""
+        for space in spaces:
+            self._remote.clear(self._place_of(space))
+
+    def close(self) -> None:
+        """Close the vector database."""
+        self._remote.close()
 
     def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
         """Hand over what the vector database lacks, or everything `anew`; how many vectors."""
-        if self._remote is None:
-            raise Unsupported("there is no vector database to fill; the setting `vectors` names one")
         v = memory_index.c
         everywhere = sa.select(v.agent, v.namespace, v.embedder).distinct()
-        owed = [tuple(each) for each in json.loads(self.setting(OWED) or "[]")]
-        found = [tuple(row) for row in self._look(None, lambda conn: conn.execute(everywhere).all())]
+        owed = [tuple(each) for each in json.loads(self._tables.setting(OWED) or "[]")]
+        found = [tuple(row) for row in self._tables.look(None, lambda conn: conn.execute(everywhere).all())]
         spaces = list(dict.fromkeys([*found, *owed]))
         total = 0
         for number, (agent, namespace, embedder) in enumerate(spaces, start=1):
             space = VectorSpace(Scope(agent), namespace, embedder)
-            handed_over = self._push(self._remote, space, anew=anew)
-            if not anew and not self._is_there(self._remote, space):  # it was emptied, lost or exchanged
-                handed_over = self._push(self._remote, space, anew=True)
+            handed_over = self._push(space, anew=anew)
+            if not anew and not self._is_there(space):  # it was emptied, lost or exchanged
+                handed_over = self._push(space, anew=True)
             total += handed_over
             if progress is not None:
                 progress(number, len(spaces))
         if owed:
-            self.set_setting(OWED, "[]")
+            self._tables.set_setting(OWED, "[]")
         return total
 
-    def _forget_remotely(self, spaces: Sequence[VectorSpace]) -> None:
+    def forget(self, spaces: Sequence[VectorSpace]) -> None:
         """Take what was forgotten out of the vector database now; if it is away, at the next chance."""
-        if self._remote is None:
-            return
         owed = []
         for space in spaces:
             try:
-                self._push(self._remote, space)
+                self._push(space)
             except StoreError as error:
                 owed.append([space.scope.agent, space.namespace, space.embedder])
                 _log.warning("the vector database still has what was forgotten, until `engram upkeep sync`: %s", error)
         if owed:
-            known = json.loads(self.setting(OWED) or "[]")
-            self.set_setting(OWED, json.dumps([*known, *(each for each in owed if each not in known)]))
+            known = json.loads(self._tables.setting(OWED) or "[]")
+            self._tables.set_setting(OWED, json.dumps([*known, *(each for each in owed if each not in known)]))
