@@ -22,7 +22,7 @@ from engram.memories import holds
 from engram.model import Draft, ForgetReceipt, Hit, Receipt
 from engram.model.agent import AgentCycle, AgentState, Recollection, Recollections
 from engram.ports import Event, KeepsEvents, Redactor, Scope, Store, arguments
-from engram.ports.agent import Lives
+from engram.ports.agent import CycleAgent
 from engram.ports.completed import require
 from engram.text.terms import digest, index_terms, query_terms
 
@@ -48,7 +48,7 @@ Resolution = Literal["abandon", "retry"]
 class Life:
     """The cycles of one agent, numbered from 1 without gaps, even with concurrent processes."""
 
-    def __init__(self, agent: Lives, store: Store, redactor: Redactor, sources: Sources) -> None:
+    def __init__(self, agent: CycleAgent, store: Store, redactor: Redactor, sources: Sources) -> None:
         require(store, KeepsEvents, "a cycle of an agent")
         self._agent = agent
         self._scope = Scope(agent.name)

@@ -28,7 +28,7 @@ from engram.agents.guard import (
 from engram.errors import InvalidInput
 from engram.model import Hit, KnownFailure, Recall, Solution, SuccessContent, Suggestion, Verdict, quality
 from engram.model.success import Synthesis
-from engram.ports.agent import Remembers
+from engram.ports.agent import ExecutorAgent
 from engram.text.terms import normal_form
 
 MEMORIES = 10
@@ -199,7 +199,9 @@ class TaskExecutor:
     hook's docstring. If it raises `error` itself, it did not try anything.
     """
 
-    def __init__(self, agent: Remembers, recover: Recover | None = None, *, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self, agent: ExecutorAgent, recover: Recover | None = None, *, clock: Clock = time.perf_counter
+    ) -> None:
         self._agent = agent
         self._recover = recover
         self._clock = clock

@@ -18,7 +18,7 @@ from typing import Any, TypedDict, TypeVar, cast
 
 from engram.errors import ActionBlocked, EngramError, InvalidInput
 from engram.model import FailurePattern, Receipt, Solution, Verdict
-from engram.ports.agent import Checks
+from engram.ports.agent import ChecksActions
 
 MAX_VALUE = 80
 MAX_VALUES = 12
@@ -113,7 +113,7 @@ class GuardedBlock:
 
     def __init__(
         self,
-        agent: Checks,
+        agent: ChecksActions,
         action: str,
         context: str,
         around: CircumstanceFields,
@@ -174,7 +174,7 @@ class GuardedBlock:
 
 
 def guard(
-    agent: Checks,
+    agent: ChecksActions,
     redact: Callable[[str], str],
     *,
     context: TextOrFunction = "",

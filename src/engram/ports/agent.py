@@ -1,4 +1,4 @@
-"""The agent, as far as each part of its life needs it; the engine's handle is all of these."""
+"""The interfaces of an agent that other parts use; `AgentHandle` implements all of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from engram.model.success import Synthesis
 Memories = list[Memory]
 
 
-class Named(Protocol):
-    """Somebody with a name."""
+class HasName(Protocol):
+    """An agent with a name."""
 
     @property
     def name(self) -> str:
@@ -20,8 +20,8 @@ class Named(Protocol):
         ...
 
 
-class Checks(Protocol):
-    """Says whether an action may go ahead, and remembers how it went."""
+class ChecksActions(Protocol):
+    """An agent that checks actions and records decisions."""
 
     def check(
         self,
@@ -52,12 +52,12 @@ class Checks(Protocol):
         informed_by: str | Sequence[str] = (),
         **fields: Any,
     ) -> Receipt:
-        """Remember what was done and how it went."""
+        """Record a decision, with its outcome if it is known."""
         ...
 
 
 class Suggests(Protocol):
-    """Says what to do."""
+    """An agent that suggests actions."""
 
     def suggest(
         self,
@@ -73,21 +73,21 @@ class Suggests(Protocol):
         ...
 
 
-class Hears(Protocol):
-    """Is told what became of a decision or of a recall."""
+class ReportsOutcomes(Protocol):
+    """An agent that takes reports of outcomes."""
 
     def outcome(
         self, id: str, outcome: str | float, *, used: Sequence[str] | None = None, correct: bool = False
     ) -> bool:
-        """Tell how it went, and which memories of a recall were used; `correct` takes back what was told before."""
+        """Report an outcome, and the memories of a recall that were used; `correct` replaces an earlier report."""
         ...
 
 
-class Recalls(Protocol):
-    """Finds what it remembers, and learns from what went wrong."""
+class RecallsMemories(Protocol):
+    """An agent that recalls memories and learns from failures."""
 
     def recall(self, query: str, k: int = 5, *, expand: bool = False) -> Recall:
-        """The memories that answer a query; with `expand`, also the query with related concepts."""
+        """Recall the memories that answer a query; with `expand`, also those for related concepts."""
         ...
 
     def learn_from_failure(
@@ -103,11 +103,11 @@ class Recalls(Protocol):
         task_type: str = "",
         **fields: Any,
     ) -> FailurePattern:
-        """Learn what went wrong, and what was done about it."""
+        """Learn from a failure and its solution."""
         ...
 
 
-class Ran(Protocol):
+class CheckRun(Protocol):
     """The result of the command of a check."""
 
     @property
@@ -121,31 +121,31 @@ class Ran(Protocol):
         ...
 
 
-class Learns(Protocol):
+class LearningMethods(Protocol):
     """The knowledge that an agent has learned."""
 
     def checks(self) -> list[PreventionCheck]:
-        """All prevention checks."""
+        """List all prevention checks."""
         ...
 
-    def run(self, name: str, *, allowed: bool, seconds: float) -> tuple[PreventionCheck, Ran]:
+    def run(self, name: str, *, allowed: bool, seconds: float) -> tuple[PreventionCheck, CheckRun]:
         """Run the command of a check."""
         ...
 
     def failure(self, name: str) -> FailurePattern | None:
-        """The pattern that a failed decision belongs to."""
+        """Return the pattern of a failed decision."""
         ...
 
     def recognise(self, error: Clean, action: Clean) -> FailurePattern | None:
-        """The pattern that an error belongs to."""
+        """Return the pattern of an error."""
         ...
 
     def generate(self, pattern: str, *, stage: str, command: Sequence[str] | None) -> list[PreventionCheck]:
-        """Keep the checks that a failure suggests, before a stage."""
+        """Create the checks that a failure suggests, for a stage."""
         ...
 
     def tried(self, pattern: str, solution: Any, helped: float) -> FailurePattern:
-        """Learn how a solution did."""
+        """Record how well a solution worked."""
         ...
 
     def synthesis(self) -> Synthesis:
@@ -153,30 +153,30 @@ class Learns(Protocol):
         ...
 
 
-class Learned(Protocol):
-    """Has learned something."""
+class HasLearning(Protocol):
+    """An agent with learned knowledge."""
 
     @property
-    def learning(self) -> Learns:
+    def learning(self) -> LearningMethods:
         """The knowledge that it has learned."""
         ...
 
 
-class Lives(Named, Recalls, Protocol):
-    """The agent, as far as its cycles need it."""
+class CycleAgent(HasName, RecallsMemories, Protocol):
+    """The agent as its cycles use it."""
 
     def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]:
-        """Remember several things in one transaction."""
+        """Store several memories in one transaction."""
         ...
 
 
-class Remembers(Checks, Suggests, Hears, Recalls, Learned, Protocol):
-    """The agent, as far as an executor needs it."""
+class ExecutorAgent(ChecksActions, Suggests, ReportsOutcomes, RecallsMemories, HasLearning, Protocol):
+    """The agent as an executor uses it."""
 
 
-class Works(Named, Checks, Suggests, Hears, Learned, Protocol):
-    """The agent, as far as workflows need it."""
+class WorkflowAgent(HasName, ChecksActions, Suggests, ReportsOutcomes, HasLearning, Protocol):
+    """The agent as workflows use it."""
 
     def list(self, *, limit: int = 50, kinds: str | Iterable[str] = (), session: str | None = None) -> Memories:
-        """The memories of a session, newest first."""
+        """List the memories of a session, newest first."""
         ...

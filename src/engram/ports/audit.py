@@ -50,7 +50,7 @@ def acting(actor: str, action: str = "", *, agent: str = "", grant: str = "") ->
 
 @contextmanager
 def as_agents() -> Iterator[None]:
-    """Put on record what agents did before, and is only written now, as their own deeds, whoever is acting."""
+    """Put on record what agents did before, and is only written now, as their own actions, whoever is acting."""
     token = doing.set(None)
     try:
         yield

@@ -403,7 +403,7 @@ class KeepsAudit(Protocol):
     Every call that changes something adds one entry by itself, in its own transaction: both are there, or neither.
     """
 
-    def note(self, deeds: Sequence[AuditAction]) -> None:
+    def note(self, actions: Sequence[AuditAction]) -> None:
         """Add entries for what no other call of the store does, in one durable transaction."""
         ...
 

@@ -405,7 +405,7 @@ class _TextMatcher:
     def memory_quoted(self, *texts: object) -> str | None:
         """Return the deleted memory that a text quotes, or whose name or number it has that no remaining memory has.
 
-        For texts that people write themselves, which may share ordinary words with a memory by chance. The name or
+        For texts that people write themselves, which may share ordinary matcher with a memory by chance. The name or
         number may occur in tags and metadata only.
         """
         return self._first_match(texts, _is_identifying) or self._memory_with_label(texts)
@@ -462,7 +462,7 @@ def _is_identifying(term: str) -> bool:
 
 
 def _label_terms(memory: Memory) -> set[str]:
-    """Return the words in a memory's tags, session, speaker and metadata."""
+    """Return the matcher in a memory's tags, session, speaker and metadata."""
     said = memory.provenance
     told = (*memory.tags, said.session, said.speaker, *texts_in(dict(memory.metadata), names=True))
     return {term for text in told if text for term in query_terms(text)}

@@ -65,7 +65,7 @@ class PendingEntries:
 
 
 class Sealing(NamedTuple):
-    """The row of an entry whose place in the chain is not known yet, and the text that is hashed, around that."""
+    """The row of an entry whose place in the chain is not known yet, and the parts of the text that is hashed."""
 
     row: Row
     before: str
@@ -78,54 +78,61 @@ class Sealing(NamedTuple):
         return self.row | {"seq": seq, "prev": prev, "hash": sealed}
 
 
-def attributed(deed: AuditAction) -> AuditAction:
-    """A deed as it is put on record: of whoever is acting, and with no name that only Engram knows."""
-    by, apart = doing.get(), reserved(deed.agent)
+def attributed(action: AuditAction) -> AuditAction:
+    """Return an action as it is recorded: by whoever acts now, and without reserved names."""
+    by, apart = doing.get(), reserved(action.agent)
     if by is None:
-        if not (apart or reserved(deed.actor) or reserved(deed.target)):
-            return deed
-        by = AuditAction("", "" if reserved(deed.actor) else deed.actor)
-    place, several, _ = deed.agent.removeprefix(RESERVED).partition(":")
-    detail = {**deed.detail, "in": place} if apart and several else deed.detail
-    agent, grant = by.agent if apart else deed.agent, deed.grant or by.grant
-    target = deed.target.removeprefix(RESERVED)
-    return AuditAction(by.action or deed.action, by.actor, agent, target, grant, deed.count, detail)
+        if not (apart or reserved(action.actor) or reserved(action.target)):
+            return action
+        by = AuditAction("", "" if reserved(action.actor) else action.actor)
+    place, several, _ = action.agent.removeprefix(RESERVED).partition(":")
+    detail = {**action.detail, "in": place} if apart and several else action.detail
+    agent, grant = by.agent if apart else action.agent, action.grant or by.grant
+    target = action.target.removeprefix(RESERVED)
+    return AuditAction(by.action or action.action, by.actor, agent, target, grant, action.count, detail)
 
 
-def sealing(deed: AuditAction, now: datetime) -> Sealing:
-    """An entry for a deed, of whoever is acting, on behalf of whoever is the principal."""
-    deed = attributed(deed)
-    behalf, at, grant = principal.get(), micros(now), deed.grant
+def sealing(action: AuditAction, now: datetime) -> Sealing:
+    """Return the entry of an action, by whoever acts now, on behalf of the current principal."""
+    action = attributed(action)
+    behalf, at, grant = principal.get(), micros(now), action.grant
     row: Row = {
         "at": at,
-        "actor": deed.actor,
+        "actor": action.actor,
         "principal": behalf,
-        "action": deed.action,
-        "agent": deed.agent,
-        "target": deed.target,
+        "action": action.action,
+        "agent": action.agent,
+        "target": action.target,
         "grant_id": grant,
-        "count": deed.count,
-        "detail": canonical_json(deed.detail),
+        "count": action.count,
+        "detail": canonical_json(action.detail),
     }
     said: dict[str, JsonValue] = {
-        "action": deed.action,
-        "actor": deed.actor,
-        "agent": deed.agent,
+        "action": action.action,
+        "actor": action.actor,
+        "agent": action.agent,
         "at": at,
-        "count": deed.count,
+        "count": action.count,
     }
     before = f'{canonical_json(said)[:-1]},"detail":{row["detail"]},"grant":{canonical_json(grant)},"prev":"'
     return Sealing(
-        row, before, f'","principal":{canonical_json(behalf)},"seq":', f',"target":{canonical_json(deed.target)}}}'
+        row, before, f'","principal":{canonical_json(behalf)},"seq":', f',"target":{canonical_json(action.target)}}}'
     )
 
 
-def refuse_unstorable(deeds: Sequence[AuditAction]) -> None:
-    """Raise `InvalidInput` if no database could keep what is to be put on record."""
-    for deed in deeds:
-        for text in (deed.action, deed.actor, deed.agent, deed.target, deed.grant, canonical_json(deed.detail)):
+def refuse_unstorable(actions: Sequence[AuditAction]) -> None:
+    """Raise `InvalidInput` if no database could keep these actions."""
+    for action in actions:
+        for text in (
+            action.action,
+            action.actor,
+            action.agent,
+            action.target,
+            action.grant,
+            canonical_json(action.detail),
+        ):
             if reason := unstorable(text):
-                raise InvalidInput(f"this cannot be put on record: {reason}")
+                raise InvalidInput(f"this cannot be recorded in the audit trail: {reason}")
 
 
 def to_entry(row: Any) -> AuditEntry:
@@ -169,7 +176,7 @@ def to_checkpoint_row(checkpoint: Checkpoint) -> Row:
 
 
 def wrote(scope: Scope, entries: Sequence[Entry], receipts: Sequence[Receipt]) -> AuditAction:
-    """Memories were given to a store."""
+    """Return the action of storing memories."""
     detail: dict[str, JsonValue] = dict(
         Counter(receipt.code if receipt.code == REPLAYED else receipt.status for receipt in receipts)
     )
@@ -181,19 +188,19 @@ def wrote(scope: Scope, entries: Sequence[Entry], receipts: Sequence[Receipt]) -
 
 
 def forgot(scope: Scope, receipts: Sequence[ForgetReceipt]) -> AuditAction:
-    """Memories were to be forgotten."""
+    """Return the action of deleting memories."""
     detail: dict[str, JsonValue] = {"forgotten": sum(receipt.forgotten for receipt in receipts)}
     return _about(scope, "forget", [receipt.id for receipt in receipts], detail)
 
 
 def annotated(scope: Scope, memory: Memory, changes: Changes) -> AuditAction:
-    """Tags, importance or another annotation of a memory was changed."""
+    """Return the action of changing annotations of a memory."""
     names: list[JsonValue] = [name for name in changes.__slots__ if getattr(changes, name) is not None]
     return _about(scope, "annotate", [memory.id], {"changed": names, "version": memory.version})
 
 
 def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> AuditAction:
-    """Events were to be kept, of which some were known already."""
+    """Return the action of recording events, of which some may be known already."""
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event, new in zip(events, fresh, strict=True) if new))
     subjects = {event.subject for event in events}
     target = subjects.pop() if len(subjects) == 1 else ""
@@ -226,19 +233,19 @@ def _told(scope: Scope, event: Event) -> AuditAction | None:
 
 
 def unrecorded(scope: Scope, events: Sequence[Event]) -> AuditAction:
-    """Events were taken away."""
+    """Return the action of deleting events."""
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event in events))
     return AuditAction("event.forget", scope.agent, scope.agent, count=len(events), detail={"kinds": kinds})
 
 
 def credited(scope: Scope, credit: Credit, fresh: bool) -> AuditAction:
-    """It was told what became of a recall."""
+    """Return the action of reporting the outcome of a recall."""
     detail: dict[str, JsonValue] = {"helped": len(credit.helped), "shown": len(credit.order)}
     return AuditAction("credit", scope.agent, scope.agent, credit.id, count=int(fresh), detail=detail)
 
 
 def embedded(vectors: Sequence[tuple[Scope, str, Placed]], count: int) -> AuditAction:
-    """Memories got vectors."""
+    """Return the action of adding vectors to memories."""
     agents = {scope.agent for scope, _, _ in vectors}
     ids = list(dict.fromkeys(id for _, id, _ in vectors))
     detail: dict[str, JsonValue] = {"agents": len(agents), "embedders": _sorted(v.embedder for _, _, v in vectors)}
@@ -246,7 +253,7 @@ def embedded(vectors: Sequence[tuple[Scope, str, Placed]], count: int) -> AuditA
 
 
 def unembedded(keep: str, count: int) -> AuditAction:
-    """The vectors of other embedders were dropped."""
+    """Return the action of dropping the vectors of other embedders."""
     return AuditAction("unembed", count=count, detail={"kept": keep})
 
 
@@ -256,13 +263,13 @@ def administrative(name: str) -> bool:
 
 
 def checked(checkpoint: Checkpoint) -> AuditAction:
-    """A checkpoint was made, which must be there from then on."""
+    """Return the action of making a checkpoint."""
     detail: dict[str, JsonValue] = {"hash": checkpoint.hash, "key": checkpoint.key_id, "sealed": checkpoint.digest}
     return AuditAction("checkpoint", target=str(checkpoint.seq), detail=detail)
 
 
 def pruned(checkpoint: Checkpoint, count: int) -> AuditAction:
-    """The entries up to a checkpoint were removed."""
+    """Return the action of pruning the entries up to a checkpoint."""
     return AuditAction("prune", target=str(checkpoint.seq), count=count, detail={"hash": checkpoint.hash})
 
 
@@ -273,7 +280,7 @@ def _about(scope: Scope, action: str, ids: Sequence[str], detail: dict[str, Json
 
 
 def _listed(ids: Sequence[str]) -> dict[str, JsonValue]:
-    """The ids, or, if they are many, what any list of them can be compared with."""
+    """Return the ids, or a hash of them if there are many."""
     return {"ids": list(ids)} if len(ids) <= MOST_IDS else {"ids_sha256": sha256_hex("\n".join(ids))}
 
 
@@ -286,7 +293,7 @@ def _text(value: object) -> str:
 
 
 def _moment(value: object) -> datetime:
-    """The moment that a number stands for; that of another number if there is none."""
+    """Return the time of a number of microseconds; an invalid number gives that of -1."""
     try:
         return from_micros(int(value) if isinstance(value, int) else -1)
     except OverflowError:

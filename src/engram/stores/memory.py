@@ -224,7 +224,7 @@ class InMemoryStore:
                 session = sessions[row.memory.session] if row.memory.session is not None else [row]
                 place = session.index(row)
                 seen |= {near.memory.id: near for near in session[max(0, place - reach) : place + reach + 1]}
-            return [_glimpse(row, terms) for row in seen.values()]
+            return [_ranking_input(row, terms) for row in seen.values()]
 
     def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the memories of a scope, and those that hold each term."""
@@ -556,18 +556,18 @@ class InMemoryStore:
             self._note(audit_entries.unembedded(keep, gone))
             return gone
 
-    def _note(self, deed: AuditAction) -> None:
+    def _note(self, action: AuditAction) -> None:
         last = self._trail[-1]
-        row = audit_entries.sealing(deed, self._sources.now()).at(last.seq + 1, last.hash)
+        row = audit_entries.sealing(action, self._sources.now()).at(last.seq + 1, last.hash)
         self._trail.append(audit_entries.to_entry(row))
 
-    def note(self, deeds: Sequence[AuditAction]) -> None:
+    def note(self, actions: Sequence[AuditAction]) -> None:
         """Put on record what no other call of the store does."""
         self._guard()
-        audit_entries.refuse_unstorable(deeds)
+        audit_entries.refuse_unstorable(actions)
         with self._lock:
-            for deed in deeds:
-                self._note(deed)
+            for action in actions:
+                self._note(action)
 
     def head(self) -> AuditEntry | None:
         """The newest entry."""
@@ -676,7 +676,7 @@ class InMemoryStore:
         return [Match(id, scores[id]) for id in best]
 
 
-def _glimpse(row: Row, terms: Sequence[str]) -> RankingInput:
+def _ranking_input(row: Row, terms: Sequence[str]) -> RankingInput:
     memory = row.memory
     return RankingInput(
         memory.id,

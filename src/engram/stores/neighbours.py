@@ -49,7 +49,7 @@ def neighbours(listed: str, reach: int) -> sa.TextClause:
 
 
 @cache
-def glances(listed: str, words: str, join: str) -> sa.TextClause:
+def ranking_query(listed: str, words: str, join: str) -> sa.TextClause:
     """The query for ranking inputs of numbered rows; `words` are the columns of the word index, `join` its table."""
     return sa.text(
         " ".join([shown(words), "FROM memories m", join, STATS, f"WHERE m.agent = :agent AND m.seq {listed}"])
@@ -63,7 +63,7 @@ def shown(words: str) -> str:
     return "SELECT " + ", ".join([*(f"m.{name}" for name in columns), *stats, words])
 
 
-def glimpse(row: Any, counts: Counts) -> RankingInput:
+def to_ranking_input(row: Any, counts: Counts) -> RankingInput:
     """One row of `glances`."""
     id, seq, session, speaker, role, at, text, importance, trust, helped, hindered, words = row
     useful = usefulness(helped, hindered)

@@ -160,7 +160,7 @@ _HOLDERS = sa.text(
     "(SELECT count(*) FROM memory_words WHERE agent = :agent AND words @@ CAST(query AS tsquery)) AS holders "
     "FROM unnest(CAST(:terms AS text[]), CAST(:queries AS text[])) AS asked(term, query)"
 )
-_GLANCES = neighbours.glances(
+_RANKING_INPUTS = neighbours.ranking_query(
     "= ANY(:listed)",
     "w.length, held.terms, held.times",
     "JOIN memory_words w ON w.agent = m.agent AND w.seq = m.seq CROSS JOIN LATERAL ("
@@ -521,8 +521,8 @@ class PostgresTables(Tables):
                 counted[place[term]] = count
             return length, counted
 
-        seen = conn.execute(_GLANCES, {"agent": scope.agent, "listed": seqs, "terms": list(terms)})
-        return [neighbours.glimpse((*row[:-3], row[-3:]), counts) for row in seen]
+        seen = conn.execute(_RANKING_INPUTS, {"agent": scope.agent, "listed": seqs, "terms": list(terms)})
+        return [neighbours.to_ranking_input((*row[:-3], row[-3:]), counts) for row in seen]
 
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the rows of a scope, and those that hold each term."""

@@ -159,7 +159,7 @@ def to_recall(scope: Scope, credit: Credit) -> Row:
     return {"agent": scope.agent, "id": credit.id, "at": micros(credit.at), "detail": to_json(detail)}
 
 
-def to_shown_row(scope: Scope, shown: LoggedRecall) -> Row:
+def to_logged_recall_row(scope: Scope, shown: LoggedRecall) -> Row:
     """The row that keeps what was shown until its outcome is told; `PENDING` tells it from a credit."""
     parts = {id: dict(own) for id, own in shown.parts.items()}
     detail = {"order": shown.order, "helped": None, "parts": parts, "about": dict(shown.about)}
@@ -169,7 +169,7 @@ def to_shown_row(scope: Scope, shown: LoggedRecall) -> Row:
 PENDING = '%"helped":null%'
 
 
-def to_shown(row: Mapping[Any, Any]) -> LoggedRecall:
+def to_logged_recall(row: Mapping[Any, Any]) -> LoggedRecall:
     """Return the logged recall of a row."""
     detail = json.loads(row["detail"])
     at, order, told = from_micros(row["at"]), tuple(detail.get("order", ())), detail.get("helped") is not None

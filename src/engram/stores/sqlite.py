@@ -94,7 +94,7 @@ _UNSET = sa.text("DELETE FROM settings WHERE name = :name")
 _SOURCE = "json_each(:listed) j CROSS JOIN memories m"
 _SPAN = "CASE WHEN m.valid_from <= m.created_at THEN NULL ELSE m.valid_from END, m.valid_until"
 # Straight from where FTS5 keeps its texts: it takes twice as long to say the same.
-_GLANCES = " ".join(
+_RANKING_INPUTS = " ".join(
     [
         neighbours.shown(f"w.c1, {_SPAN}"),
         f"FROM {_SOURCE} JOIN memory_words_content w ON w.id = m.seq {neighbours.STATS}",
@@ -330,10 +330,10 @@ class SqliteTables(Tables):
         """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
         rows = fetch(conn, _WINDOWS, {"agent": scope.agent, "listed": json.dumps(ids), "reach": reach})
         places = sorted({int(place) for row in rows for some in row if some for place in some.split(",")})
-        seen = fetch(conn, _GLANCES, {"agent": scope.agent, "listed": json.dumps(places)})
+        seen = fetch(conn, _RANKING_INPUTS, {"agent": scope.agent, "listed": json.dumps(places)})
         self._moment(conn, scope).spans.update((row[0], row[-2:]) for row in seen)
         counts = counter_of(terms)
-        return [neighbours.glimpse(row[:-2], counts) for row in seen]
+        return [neighbours.to_ranking_input(row[:-2], counts) for row in seen]
 
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the rows of a scope, and those that hold each term."""

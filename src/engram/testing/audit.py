@@ -205,13 +205,13 @@ class AuditContract:
         assert entry.count == 0
 
     def test_deeds_are_put_on_record_in_order_on_behalf_of_the_principal(self, store: MemoryStore) -> None:
-        deeds = [
+        actions = [
             AuditAction("read", "bob", "alice", "m1", "g1", 3, {"k": [1, "é", None]}),
             AuditAction("export", "alice", "alice"),
         ]
         token = principal.set("key:7")
         try:
-            first, second = since(store, lambda: trail(store).note(deeds))
+            first, second = since(store, lambda: trail(store).note(actions))
         finally:
             principal.reset(token)
         assert (first.action, first.actor, first.agent, first.target, first.grant, first.count) == (

@@ -50,7 +50,7 @@ from engram.model.workflow import (
     WorkflowStep,
 )
 from engram.ports import Redactor, Scope, Store
-from engram.ports.agent import Works
+from engram.ports.agent import WorkflowAgent
 from engram.privacy import clean_json
 from engram.text.terms import normal_form
 
@@ -81,7 +81,7 @@ class WorkflowEngine:
 
     def __init__(
         self,
-        agent: Works,
+        agent: WorkflowAgent,
         store: Store,
         redactor: Redactor,
         sources: Sources,
@@ -295,7 +295,7 @@ class _RunPass:
 
     def __init__(
         self,
-        agent: Works,
+        agent: WorkflowAgent,
         redactor: Redactor,
         journal: Journal,
         execution: _Execution,

@@ -41,7 +41,7 @@ from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
 from engram.recall.search import RecallRequest
 from engram.server.dashboard.params import Dashboard, PageRequest
-from engram.upkeep.maintenance import unplaced
+from engram.upkeep.maintenance import count_missing_vectors
 
 COUNT_BATCH = 2000
 """Changes that are counted at a time."""
@@ -144,7 +144,7 @@ def _facts(brain: Engram) -> Mapping[str, Any] | None:
     facts = dict(store.info())
     facts["agents"] = len(brain.agents())
     if (embedder := store.embedder()) is not None:
-        facts["without a vector"] = unplaced(store, embedder)
+        facts["without a vector"] = count_missing_vectors(store, embedder)
     return facts
 
 

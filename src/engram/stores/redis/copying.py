@@ -51,7 +51,7 @@ _KEYS = {
 """The tables as a database has them, in an order in which they can be filled, and the order of their rows."""
 
 
-class Copying:
+class RedisCopying:
     """Reads a whole store in the order of agents and memories, and fills an empty one.
 
     The indexes in that order are sorted sets, so that no page costs more than what it passes over.

@@ -13,7 +13,7 @@ from engram.stores.redis.transactions import Transactions
 from engram.stores.rows import to_event
 
 
-class Events:
+class RedisEvents:
     """Keeps events; each write is one of the scope, so that numbers rise as the writes do."""
 
     def __init__(self, transactions: Transactions) -> None:

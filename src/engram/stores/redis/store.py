@@ -32,8 +32,8 @@ from engram.ports import (
 from engram.stores.redis.adding import Adding
 from engram.stores.redis.address import parse
 from engram.stores.redis.batch import Batch, Pending
-from engram.stores.redis.copying import Copying
-from engram.stores.redis.events import Events
+from engram.stores.redis.copying import RedisCopying
+from engram.stores.redis.events import RedisEvents
 from engram.stores.redis.layout import (
     MemoryTrace,
     RedisKeys,
@@ -84,10 +84,10 @@ class RedisStore:
         self._server = Server(self._address)
         self._sources = sources
         self._transactions = Transactions(self._server, self._address, sources)
-        self._events = Events(self._transactions)
+        self._events = RedisEvents(self._transactions)
         self._recalls = RecallLog(self._server, self._transactions, self._address)
         self._finder = Finder(self._server, self._transactions, vectors)
-        self._copying = Copying(self._server, self._transactions, self._address)
+        self._copying = RedisCopying(self._server, self._transactions, self._address)
 
     def __repr__(self) -> str:
         return f"RedisStore({self._address})"

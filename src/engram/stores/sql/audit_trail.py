@@ -17,22 +17,22 @@ from engram.stores.schema import audit, audit_checkpoints
 from engram.stores.sql.tables import SET, UNSET, Tables
 
 
-class AuditTrail:
+class SqlAuditTrail:
     """Keep, read and prune the audit trail (`ports.KeepsAudit`)."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def note(self, deeds: Sequence[AuditAction]) -> None:
+    def note(self, actions: Sequence[AuditAction]) -> None:
         """Put on record what no other call of the store does, in one durable transaction."""
         self._tables.guard()
-        audit_entries.refuse_unstorable(deeds)
+        audit_entries.refuse_unstorable(actions)
 
         def work(conn: sa.Connection) -> None:
-            for deed in deeds:
-                self._tables.note(conn, deed)
+            for action in actions:
+                self._tables.note(conn, action)
 
-        if deeds:
+        if actions:
             self._tables.transact(None, work)
 
     def head(self) -> AuditEntry | None:

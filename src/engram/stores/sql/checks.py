@@ -30,7 +30,7 @@ _INCOMPLETE = (
 )
 
 
-class Checks:
+class SqlChecks:
     """Describe, check and rebuild the database (`ports.Maintains`)."""
 
     def __init__(self, tables: Tables) -> None:

@@ -57,7 +57,7 @@ COPIED = {
 _USED = sa.select(audit.c.seq).where(audit.c.action != GENESIS).limit(1)
 
 
-class Copying:
+class SqlCopying:
     """Read and fill whole tables (`ports.Copies`)."""
 
     def __init__(self, tables: Tables) -> None:

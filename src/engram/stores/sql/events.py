@@ -15,7 +15,7 @@ from engram.stores.schema import agents, events, memories, tombstones
 from engram.stores.sql.tables import ENROL, Tables, storable
 
 
-class Events:
+class SqlEvents:
     """Keep, read and delete events (`ports.KeepsEvents`, `DeletesEvents`, `ListsChanges`)."""
 
     def __init__(self, tables: Tables) -> None:

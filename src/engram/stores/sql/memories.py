@@ -27,9 +27,9 @@ from engram.stores.rules import (
     superseded,
 )
 from engram.stores.schema import agents, events, memories, memory_evidence, memory_index, memory_keys, memory_tags
-from engram.stores.sql.events import Events
+from engram.stores.sql.events import SqlEvents
 from engram.stores.sql.mirror import VectorMirror, pushed_name
-from engram.stores.sql.remote_vectors import RemoteVectors
+from engram.stores.sql.remote_vectors import VectorSync
 from engram.stores.sql.tables import HYDRATE, LATER, PAGE, UNSET, Tables, storable
 from engram.system import batched
 from engram.text.terms import query_terms
@@ -60,7 +60,7 @@ class _Batch:
 class Memories:
     """Add, read, search, change and delete memories (`ports.MemoryStore` and others)."""
 
-    def __init__(self, tables: Tables, events: Events, vectors: VectorMirror, remote: RemoteVectors | None) -> None:
+    def __init__(self, tables: Tables, events: SqlEvents, vectors: VectorMirror, remote: VectorSync | None) -> None:
         self._tables = tables
         self._events = events
         self._vectors = vectors

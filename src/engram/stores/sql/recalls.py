@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from engram.clock import micros
 from engram.ports import Credit, LoggedRecall, Scope, unstorable
 from engram.stores import audit_entries
-from engram.stores.rows import PENDING, to_credit, to_recall, to_shown
+from engram.stores.rows import PENDING, to_credit, to_logged_recall, to_recall
 from engram.stores.schema import recall_events
 from engram.stores.sql.tables import COUNT, Tables
 
@@ -23,7 +23,7 @@ _CREDIT = sa.text(
 )
 
 
-class Recalls:
+class SqlRecalls:
     """Count, log and credit recalls (`ports.CountsAccess`, `LogsRecalls`, `CreditsRecalls`)."""
 
     def __init__(self, tables: Tables) -> None:
@@ -86,7 +86,7 @@ class Recalls:
 
         def look(conn: sa.Connection) -> LoggedRecall | None:
             row = conn.execute(kept).mappings().one_or_none()
-            return None if row is None else to_shown(self._tables.codec.decrypt_row(conn, recall_events, row))
+            return None if row is None else to_logged_recall(self._tables.codec.decrypt_row(conn, recall_events, row))
 
         return self._tables.look(scope, look)
 
@@ -97,7 +97,7 @@ class Recalls:
 
         def work(conn: sa.Connection) -> int:
             rows = conn.execute(pending).mappings()
-            found = [to_shown(self._tables.codec.decrypt_row(conn, recall_events, row)) for row in rows]
+            found = [to_logged_recall(self._tables.codec.decrypt_row(conn, recall_events, row)) for row in rows]
             ids = [shown.id for shown in found if chosen(shown)]
             if ids:
                 conn.execute(recall_events.delete().where(e.agent == scope.agent, self._tables.one_of(e.id, ids)))

@@ -25,7 +25,7 @@ SPACE = "vector_space"
 SET_ONCE = sa.text("INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING")
 
 
-class RemoteVectors:
+class VectorSync:
     """Search an external vector database and keep it in step with the mirror (`ports.SyncsVectors`)."""
 
     def __init__(self, tables: Tables, remote: VectorStore) -> None:

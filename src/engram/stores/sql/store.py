@@ -9,15 +9,15 @@ from engram.errors import Unsupported
 from engram.model import ForgetReceipt
 from engram.ports import Cipher, IntegrityProblem, Scope, VectorStore
 from engram.stores.sql.api_keys import ApiKeys
-from engram.stores.sql.audit_trail import AuditTrail
-from engram.stores.sql.checks import Checks
-from engram.stores.sql.copies import Copying
+from engram.stores.sql.audit_trail import SqlAuditTrail
+from engram.stores.sql.checks import SqlChecks
+from engram.stores.sql.copies import SqlCopying
 from engram.stores.sql.encryption import Encryption
-from engram.stores.sql.events import Events
+from engram.stores.sql.events import SqlEvents
 from engram.stores.sql.memories import Memories
 from engram.stores.sql.mirror import VectorMirror
-from engram.stores.sql.recalls import Recalls
-from engram.stores.sql.remote_vectors import RemoteVectors
+from engram.stores.sql.recalls import SqlRecalls
+from engram.stores.sql.remote_vectors import VectorSync
 from engram.stores.sql.tables import Tables
 
 
@@ -26,13 +26,13 @@ class SqlStore:
 
     def __init__(self, tables: Tables, remote: VectorStore | None, cipher: Cipher | None) -> None:  # noqa: PLR0915 - a table
         self._tables = tables
-        self._remote = None if remote is None else RemoteVectors(tables, remote)
+        self._remote = None if remote is None else VectorSync(tables, remote)
         self._encryption = Encryption(tables, cipher)
 
         self.setting = tables.setting
         self.set_setting = tables.set_setting
 
-        events = Events(tables)
+        events = SqlEvents(tables)
         self.append = events.append
         self.delete_events = events.delete_events
         self.events_after = events.events_after
@@ -65,7 +65,7 @@ class SqlStore:
         self.term_counts = memories.term_counts
         self.delete_scope = memories.delete_scope
 
-        self._recalls = recalls = Recalls(tables)
+        self._recalls = recalls = SqlRecalls(tables)
         self.credit = recalls.credit
         self.credits = recalls.credits
         self.log_recall = recalls.log_recall
@@ -79,7 +79,7 @@ class SqlStore:
         self.note_key = keys.note_key
         self.close_keys = keys.close_keys
 
-        trail = AuditTrail(tables)
+        trail = SqlAuditTrail(tables)
         self.note = trail.note
         self.head = trail.head
         self.trail = trail.trail
@@ -87,11 +87,11 @@ class SqlStore:
         self.checkpoints = trail.checkpoints
         self.prune = trail.prune
 
-        self._checks = checks = Checks(tables)
+        self._checks = checks = SqlChecks(tables)
         self.info = checks.info
         self.rebuild = checks.rebuild
 
-        copying = Copying(tables)
+        copying = SqlCopying(tables)
         self.tables = copying.tables
         self.page = copying.page
         self.begin_copy = copying.begin_copy

@@ -38,7 +38,7 @@ from engram.ports import (
     unstorable,
 )
 from engram.stores import audit_entries, neighbours, sealing
-from engram.stores.rows import PENDING, Row, seal, seal_event, tag_rows, to_event, to_memory, to_shown_row
+from engram.stores.rows import PENDING, Row, seal, seal_event, tag_rows, to_event, to_logged_recall_row, to_memory
 from engram.stores.rules import memory_terms, vector_key
 from engram.stores.schema import memories, memory_index, memory_stats, memory_tags, recall_events, settings
 
@@ -566,7 +566,7 @@ class Tables(ABC):
         """Write recalls, and delete old ones of the same agents, once per process."""
         conn.get_execution_options()[PENDING_ENTRIES].recalls = recalls
         self.enter(conn, None)
-        rows = [to_shown_row(Scope(agent), shown) for (agent, _), shown in sorted(recalls.items())]
+        rows = [to_logged_recall_row(Scope(agent), shown) for (agent, _), shown in sorted(recalls.items())]
         conn.execute(_LOG_RECALL, self.codec.encrypt_rows(conn, recall_events, rows))
         fresh = sorted({row["agent"] for row in rows} - self.pending.pruned)
         if fresh:

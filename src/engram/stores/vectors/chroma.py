@@ -16,9 +16,9 @@ from engram.ports import Match
 from engram.stores.vectors.remote import (
     CONNECT_TIMEOUT,
     TIMEOUT,
-    Address,
     Point,
     RemoteVectors,
+    VectorAddress,
     folder,
     load,
     parse,
@@ -54,7 +54,7 @@ class _Chroma:
     small = 256
     """So many candidates are compared one by one."""
 
-    def __init__(self, connect: Callable[[Any, Address], Any], address: Address, turn: _Turn) -> None:
+    def __init__(self, connect: Callable[[Any, VectorAddress], Any], address: VectorAddress, turn: _Turn) -> None:
         chromadb = load("chromadb", _EXTRA)
         self._missing: type[Exception] = load("chromadb.errors", _EXTRA).NotFoundError
         self._turn = turn
@@ -163,7 +163,7 @@ def _embedded(chromadb: Any, path: str) -> Any:
         return chromadb.PersistentClient(path, settings=_settings())
 
 
-def _server(chromadb: Any, address: Address) -> Any:
+def _server(chromadb: Any, address: VectorAddress) -> Any:
     """A client that gives up in time: Chroma's own waits for ever, so its first calls are made for it.
 
     One that finds no database leaves its connection open for good, so that is asked first, too.
@@ -196,7 +196,7 @@ def _settings(**given: Any) -> Any:
     return load("chromadb.config", _EXTRA).Settings(_env_file=None, anonymized_telemetry=False, **given)
 
 
-def _headers(address: Address) -> dict[str, str]:
+def _headers(address: VectorAddress) -> dict[str, str]:
     if address.user and address.password:
         pair = base64.b64encode(f"{address.user}:{address.password}".encode()).decode()
         return {"Authorization": f"Basic {pair}"}

@@ -14,9 +14,9 @@ from engram.ports import Match
 from engram.stores.vectors.remote import (
     CONNECT_TIMEOUT,
     TIMEOUT,
-    Address,
     Point,
     RemoteVectors,
+    VectorAddress,
     folder,
     load,
     parse,
@@ -47,7 +47,7 @@ class _Milvus:
     batch = 1000
     most = 16_384
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: VectorAddress) -> None:
         self._pymilvus = load("pymilvus", _EXTRA)
         _quiet()
         self._lite = None if address.transport else str(folder(address, "milvus", "milvus:vectors.db"))
@@ -134,7 +134,7 @@ class _Lite:
                 load("milvus_lite.server_manager", _EXTRA).server_manager_instance.release_server(path)
 
 
-def _connect(client: Any, address: Address, lite: str | None) -> Any:
+def _connect(client: Any, address: VectorAddress, lite: str | None) -> Any:
     if lite is not None:
         return _Lite.open(client, lite)
     token = f"{address.user}:{address.password}" if address.user and address.password else address.key

@@ -9,7 +9,16 @@ from typing import Any
 from urllib.parse import quote
 
 from engram.ports import Match
-from engram.stores.vectors.remote import CONNECT_TIMEOUT, TIMEOUT, Address, Point, RemoteVectors, load, parse, require
+from engram.stores.vectors.remote import (
+    CONNECT_TIMEOUT,
+    TIMEOUT,
+    Point,
+    RemoteVectors,
+    VectorAddress,
+    load,
+    parse,
+    require,
+)
 
 _EXTRA = "postgres"
 _INDEXED = 2_000
@@ -32,7 +41,7 @@ class _PgVector:
     batch = 500
     most = 10_000
 
-    def __init__(self, address: Address, password: str | None) -> None:
+    def __init__(self, address: VectorAddress, password: str | None) -> None:
         self._psycopg = load("psycopg", _EXTRA)
         self._sql = load("psycopg.sql", _EXTRA)
         port = f":{address.port}" if address.port else ""

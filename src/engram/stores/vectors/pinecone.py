@@ -7,7 +7,7 @@ from typing import Any
 
 from engram.errors import ConfigError, InvalidInput
 from engram.ports import Match
-from engram.stores.vectors.remote import TIMEOUT, Address, Point, RemoteVectors, load, parse, require
+from engram.stores.vectors.remote import TIMEOUT, Point, RemoteVectors, VectorAddress, load, parse, require
 
 _EXTRA = "pinecone"
 
@@ -32,7 +32,7 @@ class _Pinecone:
     batch = 100
     most = 10_000
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: VectorAddress) -> None:
         self._client = load("pinecone", _EXTRA).Pinecone(api_key=address.key, timeout=TIMEOUT)
         self._errors = load("pinecone.exceptions", _EXTRA)
         self._index = self._client.Index(name=address.host, host=address.options.get("host", ""))

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from engram.ports import Match
-from engram.stores.vectors.remote import TIMEOUT, Address, Point, RemoteVectors, folder, load, parse, require
+from engram.stores.vectors.remote import TIMEOUT, Point, RemoteVectors, VectorAddress, folder, load, parse, require
 
 _EXTRA = "qdrant"
 _MEMORY = ":memory:"
@@ -32,7 +32,7 @@ class _Qdrant:
     batch = 500
     most = 10_000
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: VectorAddress) -> None:
         self._models = load("qdrant_client.models", _EXTRA)
         self._local = not address.transport
         self._client = _connect(load("qdrant_client", _EXTRA).QdrantClient, address)
@@ -92,7 +92,7 @@ class _Qdrant:
         return models.Filter(must=must)
 
 
-def _connect(client: Any, address: Address) -> Any:
+def _connect(client: Any, address: VectorAddress) -> Any:
     if address.path == _MEMORY:
         return client(location=_MEMORY)
     if not address.transport:

@@ -37,7 +37,7 @@ _PATIENCE = 3.0  # seconds in which another process finishes the collection it i
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class VectorAddress:
     """The address of a vector database, from its URL; its text shows no credentials."""
 
     transport: str
@@ -64,7 +64,7 @@ class Address:
         return f"{self.transport}://{self.host}{port}" if self.transport else self.path
 
 
-def parse(url: str, kind: str, options: Iterable[str] = (), api_key: str | None = None) -> Address:
+def parse(url: str, kind: str, options: Iterable[str] = (), api_key: str | None = None) -> VectorAddress:
     """The parts of `kind:PATH`, `kind://HOST` or `kind+http(s)://…`; a key in the URL goes before `api_key`.
 
     Raises `InvalidInput` for anything else and for unknown options; no message shows the URL.
@@ -82,7 +82,7 @@ def parse(url: str, kind: str, options: Iterable[str] = (), api_key: str | None 
     if unknown := sorted(given.keys() - allowed):
         known = ", ".join(sorted(allowed))
         raise InvalidInput(f"a {kind} URL has no option called {unknown[0]!r}; there are: {known}")
-    return Address(
+    return VectorAddress(
         transport=transport,
         host=parts.hostname or "",
         port=port,
@@ -93,7 +93,7 @@ def parse(url: str, kind: str, options: Iterable[str] = (), api_key: str | None 
     )
 
 
-def folder(address: Address, kind: str, example: str) -> Path:
+def folder(address: VectorAddress, kind: str, example: str) -> Path:
     """Return the folder of an in-process database; its parent is created. Raises `InvalidInput`."""
     if address.host or not address.path.strip("/"):
         raise InvalidInput(f"a {kind} URL names a path or a server, such as {example} or {kind}+http://127.0.0.1:8000")
@@ -194,7 +194,7 @@ class RemoteVectors:
     few = 200
     """How many ids go into one filter; with more, hits are fetched and sorted out first."""
 
-    def __init__(self, connect: Callable[[], Database], address: Address) -> None:
+    def __init__(self, connect: Callable[[], Database], address: VectorAddress) -> None:
         self._connect, self._address = connect, address
         self._database: Database | None = None
         self._dimensions: dict[str, int] = {}

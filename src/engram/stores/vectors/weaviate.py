@@ -8,7 +8,16 @@ from urllib.parse import urlsplit
 
 from engram.errors import InvalidInput
 from engram.ports import Match
-from engram.stores.vectors.remote import CONNECT_TIMEOUT, TIMEOUT, Address, Point, RemoteVectors, load, parse, require
+from engram.stores.vectors.remote import (
+    CONNECT_TIMEOUT,
+    TIMEOUT,
+    Point,
+    RemoteVectors,
+    VectorAddress,
+    load,
+    parse,
+    require,
+)
 
 _EXTRA = "weaviate"
 _CLOUD = (".weaviate.cloud", ".weaviate.network")
@@ -33,7 +42,7 @@ class _Weaviate:
     batch = 500
     most = 10_000
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: VectorAddress) -> None:
         self._classes = load("weaviate.classes", _EXTRA)
         self._client = _connect(load("weaviate", _EXTRA), self._classes, address)
 
@@ -101,7 +110,7 @@ class _Weaviate:
         return of_scope if keys is None else of_scope & filters.by_id().contains_any(keys)
 
 
-def _connect(weaviate: Any, classes: Any, address: Address) -> Any:
+def _connect(weaviate: Any, classes: Any, address: VectorAddress) -> Any:
     """A client that asks nobody but this server: its own first checks would ask a package registry too."""
     secure = address.transport == "https"
     grpc_host, grpc_port = _grpc(address)
@@ -119,7 +128,7 @@ def _connect(weaviate: Any, classes: Any, address: Address) -> Any:
     )
 
 
-def _grpc(address: Address) -> tuple[str, int]:
+def _grpc(address: VectorAddress) -> tuple[str, int]:
     """Return the gRPC host for searches; Weaviate's cloud has another name for it."""
     if "grpc" not in address.options:
         return (f"grpc-{address.host}", 443) if address.host.endswith(_CLOUD) else (address.host, 50051)
