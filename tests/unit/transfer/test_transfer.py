@@ -433,7 +433,7 @@ def test_what_takes_long_needs_consent(opened: Open, tmp_path: Path) -> None:
     (tmp_path / "long.md").write_text("\n\n".join(f"{n} " + "word " * 1000 for n in range(110)))
     for file in (ours, tmp_path / "mem0.json", tmp_path / "long.md"):
         for dry_run in (True, False):
-            with pytest.raises(InvalidInput, match="--large"):
+            with pytest.raises(InvalidInput, match="`large`"):
                 bob.knowledge.import_file(file, dry_run=dry_run)
     assert everything(brain) == {}
     assert bob.knowledge.import_file(tmp_path / "long.md", large=True).stored == 110
