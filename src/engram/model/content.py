@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -89,6 +90,40 @@ class FailureContent(Frozen):
     environment: Clean = Field(default=Clean(""), description="Where it was done, such as staging.")
     tool: Clean = Field(default=Clean(""), description="What it is done with.")
     task_type: Clean = Field(default=Clean(""), description="Which kind of task it belongs to.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionDraft:
+    """A decision as a caller reports it, before redaction; `DecisionContent` is what is stored of it."""
+
+    context: str
+    action: str
+    outcome: str | float | None = None
+    alternatives: Sequence[str] = ()
+    environment: str = ""
+    tool: str = ""
+    task_type: str = ""
+    error: str | BaseException = ""
+    duration: float | None = None
+    cost: float | None = None
+    informed_by: str | Sequence[str] = ()
+    from_others: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureDraft:
+    """A failure as a caller reports it, before redaction; `FailureContent` is what is stored of it."""
+
+    error: str | BaseException
+    solution: str = ""
+    helped: bool | float | None = None
+    action: str = ""
+    context: str = ""
+    environment: str = ""
+    tool: str = ""
+    task_type: str = ""
+    root_cause: str = ""
+    prevention: str = ""
 
 
 class SuccessContent(Frozen):

@@ -31,7 +31,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Origin(StrEnum):
-    """Where a memory came from: the agent itself, a tool or page it read, another agent, or a file."""
+    """Source of a memory: the agent itself, a tool or page it read, another agent, or a file."""
 
     SELF = "self"
     TOOL = "tool"
@@ -163,7 +163,7 @@ class MemoryIndex(Frozen):
 
 
 WITHOUT_VECTOR = "stored without a vector"
-"""How the reason of a receipt begins if the memory could not be embedded."""
+"""Beginning of a receipt's reason if the memory could not be embedded."""
 
 
 class Receipt(Frozen):

@@ -157,7 +157,7 @@ class _AgentRun:
     memories: dict[str, Memory] = field(default_factory=dict)
     told: Mapping[str, list[CreditShare]] = field(default_factory=dict)
     previewed: set[tuple[str, str]] = field(default_factory=set)
-    """What a dry run has counted as deleted."""
+    """Memories that a dry run has counted as deleted."""
 
     def matching(self, policy: RetentionPolicy) -> list[Memory]:
         """Return the memories that match a policy and are neither pinned nor held."""

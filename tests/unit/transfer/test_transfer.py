@@ -19,7 +19,7 @@ from engram.errors import InvalidInput, NotAllowed
 from engram.model import Memory, Origin
 from engram.ports import ListsAgents, Query, Scope
 from engram.recording.quarantine import apart
-from engram.sharing.lenders import annex
+from engram.sharing.lenders import import_scope
 from engram.transfer import Knowledge, installation
 from engram.transfer.signing import create_key
 from engram.transfer.untrusted import LIMITS
@@ -341,7 +341,7 @@ def everything(brain: Engram) -> dict[str, list[Memory | None]]:
 def imported(brain: Engram, path: Path, agent: str = "eve") -> list[Memory]:
     """What bob has from a file of somebody in another place."""
     brain.agent("bob").knowledge.import_file(path)
-    scope = annex(Scope("bob"), f"{agent}@far\x1f")
+    scope = import_scope(Scope("bob"), f"{agent}@far\x1f")
     ids = [match.id for match in brain.store.search(scope, Query(limit=100))]
     return [memory for memory in brain.store.get(scope, ids) if memory is not None]
 

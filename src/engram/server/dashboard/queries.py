@@ -39,7 +39,7 @@ from engram.ports import (
 )
 from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
-from engram.recall.search import Wanted
+from engram.recall.search import RecallRequest
 from engram.server.dashboard.params import Dashboard, PageRequest
 from engram.upkeep.maintenance import count_missing_vectors
 
@@ -329,7 +329,7 @@ def debug(request: PageRequest, query: str, values: Mapping[str, float], **optio
     as_of = options.pop("as_of", None)
     where = Filter(current=now) if as_of is None else Filter(as_of=as_of)
     changed = {name: value for name, value in values.items() if not math.isclose(value, default_weights()[name])}
-    plain = Wanted(now, where=where, weights=Weights(tuned=tuned), **options)
+    plain = RecallRequest(now, where=where, weights=Weights(tuned=tuned), **options)
     own = replace(plain, weights=changed_weights(changed, tuned)) if changed else plain
     return Comparison(
         explain(brain.store, scope, clean, near, own),
