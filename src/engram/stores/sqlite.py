@@ -338,7 +338,7 @@ class SqliteTables(Tables):
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the rows of a scope, and those that hold each term."""
         moment = self._moment(conn, scope)
-        return self._words.spread(conn, scope, terms, self._holders(moment, terms), self._counter(moment)[1])
+        return self._words.term_counts(conn, scope, terms, self._holders(moment, terms), self._counter(moment)[1])
 
     def speakers(self, conn: sa.Connection, scope: Scope) -> list[str]:
         """Read the names of speakers as they are stored."""
