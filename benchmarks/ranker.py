@@ -26,9 +26,9 @@ from engram import wiring
 from engram.ports import ReadsNeighbours, Scope
 from engram.recall.features import MATCHES, NAMES, features
 from engram.recall.rank import Weights, fuse
-from engram.recall.search import CANDIDATES, Wanted, find, look
+from engram.recall.search import CANDIDATES, RecallRequest, compare, find
 from engram.recall.trees import LEAVES, grown
-from engram.recall.understand import understand
+from engram.recall.understand import parse_query
 from engram_bench.data import DataSet, Question, read_locomo, read_longmemeval
 from engram_bench.retrieval import agents_of, turn_of
 from engram_bench.retrieval import store as ingest
@@ -83,10 +83,10 @@ def examples(data: DataSet, folder: Path) -> list[Example]:
             scope = Scope(agents[question.conversation].name)
             now = question.asked_at or brain.sources.now()
             (clean,) = brain.redactor.clean([question.text])
-            asked, wanted = understand(clean.text, now, store.speakers(scope)), Wanted(now)
+            asked, wanted = parse_query(clean.text, now, store.speakers(scope)), RecallRequest(now)
             found = find(store, scope, asked, brain.near(asked.text), wanted)
             first = fuse([*found.words.values()], [*found.near.values()], Weights())
-            seen = look(store, store, scope, asked, found, [one.id for one in first[:CANDIDATES]], wanted.where)
+            seen = compare(store, store, scope, asked, found, [one.id for one in first[:CANDIDATES]], wanted.where)
             if not seen.candidate.any():
                 continue
             measured = features(seen, asked)

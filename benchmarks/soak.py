@@ -64,7 +64,7 @@ class Tally:
     done: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     taken: list[tuple[float, float, str]] = field(default_factory=list)
-    """When each action ended, how long it took, and what it was."""
+    """End time, duration and name of each action."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -176,7 +176,7 @@ class User:
 
 
 def work(user: User, every: float, until: float, began: float, tally: Tally, late: threading.Event) -> None:
-    """Let a user act at its rate until the time is over."""
+    """Run a user's actions at its rate until the time is over."""
     next_at = time.monotonic()
     while time.monotonic() < until and not late.is_set():
         start = time.monotonic()

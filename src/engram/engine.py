@@ -26,7 +26,7 @@ from engram.errors import Hint, InvalidInput, Unsupported
 from engram.learning import advice, events
 from engram.learning import outcomes as crediting
 from engram.learning.events import ANYWHERE, Circumstances
-from engram.learning.service import Told
+from engram.learning.service import OutcomeDetails
 from engram.learning.situations.editor import SituationEditor
 from engram.learning.state import Experience
 from engram.memories import records
@@ -36,7 +36,9 @@ from engram.memories.semantic import SemanticMemory
 from engram.memories.working import SessionOptions, WorkingMemory, WorkingSessions
 from engram.model import (
     Clean,
+    DecisionDraft,
     Draft,
+    FailureDraft,
     FailurePattern,
     ForgetReceipt,
     Hit,
@@ -68,7 +70,7 @@ from engram.ports import (
 )
 from engram.ports.arguments import When
 from engram.ports.completed import can, complete, require
-from engram.recall import run
+from engram.recall import search
 from engram.recall.quoting import quoted
 from engram.recall.tuning import Tuning
 from engram.recording import record
@@ -249,10 +251,10 @@ class AgentHandle:
         A text that cannot be kept gets a receipt that says so; a field that does not exist raises `InvalidInput`.
         """
         if isinstance(text, str | Draft | Mapping):
-            return record.record(self._context, [text], fields)[0]
+            return record.record_items(self._context, [text], fields)[0]
         if not isinstance(text, Sequence):
             raise InvalidInput(f"text, drafts or a list of them can be remembered, not {type(text).__name__}")
-        return record.record(self._context, text, fields)
+        return record.record_items(self._context, text, fields)
 
     @traced("upsert_memory", ids=telemetry.stored_ids)
     def record_decision(
@@ -279,18 +281,21 @@ class AgentHandle:
         that it was based on; `from_others` says that other agents had learned it. `fields` are those of `Draft`: tags,
         at, session, key, …
         """
-        details = {
-            "alternative_actions": alternatives,
-            "environment": environment,
-            "tool": tool,
-            "task_type": task_type,
-            "error": error,
-            "duration": duration,
-            "cost": cost,
-            "informed_by": informed_by,
-            "lent": from_others,
-        }
-        return record.decision(self._context, context, action, outcome, details, fields)
+        draft = DecisionDraft(
+            context=context,
+            action=action,
+            outcome=outcome,
+            alternatives=alternatives,
+            environment=environment,
+            tool=tool,
+            task_type=task_type,
+            error=error,
+            duration=duration,
+            cost=cost,
+            informed_by=informed_by,
+            from_others=from_others,
+        )
+        return record.record_decision(self._context, draft, fields)
 
     @traced("upsert_memory")
     def learn_from_failure(
@@ -313,16 +318,19 @@ class AgentHandle:
         The pattern it belongs to comes back after the commit. Raises `InvalidInput` if it cannot be kept, or is not the
         agent's own word, reads like an instruction and is set apart for review: nothing is learned from it then.
         """
-        details = {
-            "solution_helped": helped,
-            "action": action,
-            "environment": environment,
-            "tool": tool,
-            "task_type": task_type,
-            "root_cause": root_cause,
-            "prevention_strategy": prevention,
-        }
-        return record.failure(self._context, error, solution, context, details, fields)
+        draft = FailureDraft(
+            error=error,
+            solution=solution,
+            helped=helped,
+            action=action,
+            context=context,
+            environment=environment,
+            tool=tool,
+            task_type=task_type,
+            root_cause=root_cause,
+            prevention=prevention,
+        )
+        return record.record_failure(self._context, draft, fields)
 
     # act: context → recall → rank → suggest ------------------------------------------------------------
 
@@ -354,7 +362,7 @@ class AgentHandle:
         `why["expanded"]` names them in hits that this found, or found better.
         """
         agent, clean = self._context, self._context.input.clean("query", query)
-        asked = run.wanted(
+        request = search.build_request(
             agent,
             agent.input.filter(kinds, tags, since, until, as_of, session),
             k=k,
@@ -364,7 +372,7 @@ class AgentHandle:
             budget_tokens=budget_tokens,
         )
         names = self.semantic.expand(clean, as_of=as_of) if expand else ()
-        return run.recalled(agent, clean, asked, shared=shared, names=names)
+        return search.run_recall(agent, clean, request, shared=shared, names=names)
 
     def context(self, /, query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any) -> str:
         """What is remembered about a query as a text for a model: quoted as data, each with its origin and trust.
@@ -480,7 +488,7 @@ class AgentHandle:
         becomes a decision, for the `action` that was taken instead if it was another one. A decision has one outcome;
         `correct` replaces it, and the old one stays in `outcomes(id)`. Raises `NotFound` and `Conflict`.
         """
-        told = Told(self._context.input.maybe("error", events.error_text(error)), duration, cost)
+        told = OutcomeDetails(self._context.input.maybe("error", events.error_text(error)), duration, cost)
         return crediting.outcome(self._context, id, outcome, told, used=used, action=action, correct=correct)
 
     def outcomes(self, id: str) -> list[RecordedOutcome]:

@@ -52,7 +52,7 @@ def traced(
     def decorate(method: Callable[P, R]) -> Callable[P, R]:
         @wraps(method)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if not active():
+            if "opentelemetry" not in sys.modules:  # the usual case costs no call
                 return method(*args, **kwargs)
             with span(operation, method.__name__, getattr(args[0], "_store_id", "")) as note:
                 result = method(*args, **kwargs)

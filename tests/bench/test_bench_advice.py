@@ -1,4 +1,4 @@
-"""Worlds in which advice is judged: how they are made, what is counted, and what the command prints."""
+"""Simulated worlds: how they are made, what is counted, and what the command prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates that are told are honest, where the truth is known."""
+"""Reported rates are accurate where the truth is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advice as shipped is measured on the public interface, with tasks that were never recorded."""
+"""Suggestions with default settings are measured on the public interface, with tasks that were never recorded."""
 
 from __future__ import annotations
 

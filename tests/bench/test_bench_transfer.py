@@ -1,4 +1,4 @@
-"""The simulation of two agents with tasks alike."""
+"""The simulation of two agents with similar tasks."""
 
 from __future__ import annotations
 

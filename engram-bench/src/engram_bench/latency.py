@@ -51,7 +51,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a new process needs for an existing database; memory in megabytes, `None` if unknown.
+    """Costs of an existing database in a new process; memory in megabytes, `None` if unknown.
 
     The first opening includes imports; `open_ms` is the second one.
     """

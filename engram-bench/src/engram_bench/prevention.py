@@ -171,7 +171,7 @@ class PreventionResult:
     reduction: Estimate
     """Share of repeated failures that checks prevented."""
     placebo: Estimate
-    """The same for shuffled checks."""
+    """Share of repeated failures that shuffled checks prevented."""
     false_blocks: Estimate
     """Share refused of the actions that would have succeeded: the strict reading."""
     false_of_all: Estimate

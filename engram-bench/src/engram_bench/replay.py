@@ -57,7 +57,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What an arm chose and got: one row per seed, one column per task in input order."""
+    """The choices and outcomes of an arm: one row per seed, one column per task in input order."""
 
     arm: str
     choices: Places

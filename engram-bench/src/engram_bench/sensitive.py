@@ -231,7 +231,7 @@ PROVIDERS: Mapping[str, Make] = {
     "wandb": shape("wan" + "db_v1_", (ALNUM, 27), "_", (ALNUM, 50)),
     "xai": shape("xa" + "i-", (ALNUM, 80)),
 }
-"""Keys that can be told by their shape, from the documentation of those who give them out."""
+"""Keys with a recognisable format, from the documentation of their providers."""
 
 CONTEXTS: Mapping[str, Sequence[str]] = {
     "chat": (

@@ -118,7 +118,7 @@ class Definitions:
                 return newest
             version = 1 if newest is None else newest.version + 1
             event = _event(version, self._sources.now(), body)
-            if self._events.append(scope, [event])[0]:  # else somebody else took this version
+            if self._events.append(scope, [event])[0]:  # otherwise another writer took this version
                 return _agent(scope, event)
 
     def current(self, name: str) -> Agent | None:

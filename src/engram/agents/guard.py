@@ -288,7 +288,7 @@ class _ShortRepr(reprlib.Repr):
     def repr_instance(self, value: Any, level: int) -> str:
         try:
             shown = repr(value)
-        except Exception:  # noqa: BLE001 - a stranger's repr may raise anything, and the call must have a name
+        except Exception:  # noqa: BLE001 - any repr may raise anything, and the call needs a name
             return f"<{type(value).__name__}>"
         return self._cut(_ADDRESS.sub("", shown))
 

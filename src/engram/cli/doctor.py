@@ -204,7 +204,7 @@ def _writable(file: Path) -> Iterator[CheckResult]:
 
 def _embedder(cli: Invocation, store: Store) -> Iterator[CheckResult]:
     from engram import wiring
-    from engram.upkeep.maintenance import unplaced
+    from engram.upkeep.maintenance import count_missing_vectors
 
     notices: list[str] = []
     settings = replace(cli.settings, model_download=False)  # a check downloads nothing
@@ -217,7 +217,7 @@ def _embedder(cli: Invocation, store: Store) -> Iterator[CheckResult]:
     same = stored_with in (None, embedder.identity)
     detail = embedder.identity if same else f"{embedder.identity}, but the database was embedded with {stored_with}"
     yield CheckResult("embedder", "ok" if same and not notices else "warning", detail, "; ".join(notices))
-    if left := unplaced(store, embedder.identity):
+    if left := count_missing_vectors(store, embedder.identity):
         advice = "run `engram upkeep reembed`; until then only keyword search finds them"
         yield CheckResult(
             "vectors", "warning", f"{plural(left, 'memory')} without a vector of {embedder.identity}", advice

@@ -44,7 +44,7 @@ def answer(call: Any, payload: Mapping[str, Any], agent: str) -> dict[str, Any] 
 
 def handle_event(brain: Engram, name: str, call: Any, payload: Mapping[str, Any]) -> dict[str, Any] | None:
     """Handle an event for one agent; return the answer for the client, or `None`."""
-    agent, event = brain.agent(name), Event(call.event, call.client, payload)
+    agent, event = brain.agent(name), HookEvent(call.event, call.client, payload)
     if call.event == "PreToolUse":
         return check_tool_call(agent, event, block=call.block)
     if call.event == "UserPromptSubmit":
@@ -60,7 +60,7 @@ def handle_event(brain: Engram, name: str, call: Any, payload: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HookEvent:
     """An event, with the same properties for all clients."""
 
     name: str
@@ -106,7 +106,7 @@ class Event:
         return f"{self.tool}({values})"[:MAX_ACTION]
 
 
-def recall_for_prompt(brain: Engram, agent: AgentHandle, event: Event) -> dict[str, Any] | None:
+def recall_for_prompt(brain: Engram, agent: AgentHandle, event: HookEvent) -> dict[str, Any] | None:
     """Recall memories for a prompt, except those of the same session, which are in the conversation already."""
     prompt = event.text("prompt")[:MAX_PROMPT]
     hits = agent.recall(prompt, 2 * MAX_RECALLED, budget_tokens=2 * BUDGET)
@@ -120,7 +120,7 @@ def recall_for_prompt(brain: Engram, agent: AgentHandle, event: Event) -> dict[s
     return _quote_hits(event, relevant[:MAX_RECALLED])
 
 
-def recall_last_turns(agent: AgentHandle, event: Event) -> dict[str, Any] | None:
+def recall_last_turns(agent: AgentHandle, event: HookEvent) -> dict[str, Any] | None:
     """Recall the last turns: of this session if it was compacted, else of this project."""
     if event.text("source") == "compact" and event.session is not None:
         memories: Sequence[Memory] = agent.list(session=event.session, limit=MAX_TURNS_AT_START)
@@ -129,7 +129,7 @@ def recall_last_turns(agent: AgentHandle, event: Event) -> dict[str, Any] | None
     return _quote_hits(event, [Hit(id=memory.id, memory=memory, score=1.0) for memory in reversed(memories)])
 
 
-def check_tool_call(agent: AgentHandle, event: Event, *, block: bool) -> dict[str, Any] | None:
+def check_tool_call(agent: AgentHandle, event: HookEvent, *, block: bool) -> dict[str, Any] | None:
     """Warn before a tool call that is known to fail; block it only if the user has chosen that."""
     if not event.action:
         return None
@@ -150,21 +150,23 @@ def check_tool_call(agent: AgentHandle, event: Event, *, block: bool) -> dict[st
 _BLOCKED_MESSAGE = "Engram blocked a tool call that is known to fail"
 
 
-def learn_from_tool_call(brain: Engram, agent: AgentHandle, event: Event) -> None:
+def learn_from_tool_call(brain: Engram, agent: AgentHandle, event: HookEvent) -> None:
     """Learn from a finished tool call: from every failure, and from the success of an action that failed before."""
     error, id = error_text(event.name, event.payload), event.text("tool_use_id", "tool_call_id")
     if error or event.name == "PostToolUse":
         _learn_action(brain, agent, event, event.action, event.tool, error, id)
 
 
-def learn_from_transcript(brain: Engram, agent: AgentHandle, event: Event) -> None:
+def learn_from_transcript(brain: Engram, agent: AgentHandle, event: HookEvent) -> None:
     """Learn from the exit codes in Codex's transcript, which its hooks do not report; repeating it changes nothing."""
     for command in read_commands(event.text("transcript_path"), MAX_COMMANDS) if event.client == "codex" else ():
         error = shorten(f"Exit code {command.code}\n{command.output}", MAX_ERROR) if command.code else ""
         _learn_action(brain, agent, event, command.text[:MAX_ACTION], "shell", error, command.id)
 
 
-def _learn_action(brain: Engram, agent: AgentHandle, event: Event, action: str, tool: str, error: str, id: str) -> None:
+def _learn_action(
+    brain: Engram, agent: AgentHandle, event: HookEvent, action: str, tool: str, error: str, id: str
+) -> None:
     """Record a failed action, or the success of one that failed before; each call counts once."""
     if not action:
         return
@@ -182,7 +184,7 @@ def _learn_action(brain: Engram, agent: AgentHandle, event: Event, action: str, 
         agent.record_decision(context=context, action=action, outcome="success", **where)
 
 
-def store_turns(agent: AgentHandle, event: Event) -> None:
+def store_turns(agent: AgentHandle, event: HookEvent) -> None:
     """Store the turns of a session that are not stored yet: prompts and answers, verbatim."""
     if event.payload.get("stop_hook_active"):
         return
@@ -208,7 +210,7 @@ def store_turns(agent: AgentHandle, event: Event) -> None:
             )
 
 
-def _quote_hits(event: Event, hits: Sequence[Hit]) -> dict[str, Any] | None:
+def _quote_hits(event: HookEvent, hits: Sequence[Hit]) -> dict[str, Any] | None:
     block = quoted(hits, budget_tokens=BUDGET)
     if not block:
         return None
@@ -217,7 +219,7 @@ def _quote_hits(event: Event, hits: Sequence[Hit]) -> dict[str, Any] | None:
     return _add_context(event, f"{message}.\n{block}", message)
 
 
-def _add_context(event: Event, text: str, message: str) -> dict[str, Any]:
+def _add_context(event: HookEvent, text: str, message: str) -> dict[str, Any]:
     """Return an answer in the client's format: more context for the model, and a message for the user."""
     if event.client == "cursor":
         return {"additional_context": text} | ({"continue": True} if event.name == "UserPromptSubmit" else {})

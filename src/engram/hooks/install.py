@@ -73,7 +73,7 @@ _BLOCK = re.compile(rf"{re.escape(BEGIN)}\r?\n(?:[^\n]*\n)*?{re.escape(END)}(?:\
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What to install, and where."""
+    """The configuration to install: client, scope, agent and database."""
 
     client: Client
     scope: Scope = "user"

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from engram.errors import Conflict, InvalidInput
-from engram.learning.service import PATTERN, Told
-from engram.model import Hit, quality
+from engram.learning.service import PATTERN, OutcomeDetails
+from engram.model import DecisionDraft, Hit, quality
 from engram.ports import Credit, CreditsRecalls, LoggedRecall, arguments
 from engram.ports.completed import require
 from engram.recall import credit as credits
-from engram.recall.run import parts
+from engram.recall.search import learned_parts
 from engram.recording import record
 from engram.recording.agent_context import AgentContext
 from engram.text.terms import digest
@@ -23,13 +23,13 @@ def outcome(
     agent: AgentContext,
     id: str,
     outcome: str | float,
-    told: Told,
+    told: OutcomeDetails,
     *,
     used: Some | None,
     action: str | None,
     correct: bool,
 ) -> bool:
-    """Tell how a decision, a recall or a suggestion went; `False` if just that was known."""
+    """Record how a decision, a recall or a suggestion went; `False` if exactly that was known."""
     result = quality(outcome)
     for name, amount in {"duration": told.duration, "cost": told.cost}.items():
         arguments.amount(name, amount)
@@ -51,7 +51,7 @@ def outcome(
         return False
     event = credits.shared(shown, used, result, agent.sources.now())
     if "context" in shown.about:
-        decided = _followed(agent, shown, action, outcome, told)
+        decided = _record_followed(agent, shown, action, outcome, told)
         event = replace(event, about={"decision": decided, credits.SAYS: shown.about.get(credits.SAYS, True)})
     counted = agent.store.credit(agent.scope, event)
     if counted:
@@ -60,13 +60,13 @@ def outcome(
 
 
 def credit(agent: AgentContext, hits: Sequence[Hit], helped: Some, key: str | None) -> bool:
-    """Tell which hits of a recall helped; `False` if that was known."""
+    """Record which hits of a recall helped; `False` if that was known."""
     require(agent.store, CreditsRecalls, "crediting a recall")
     shown = credits.shown(hits, agent.scope.agent)
     chosen = credits.chosen(helped, shown)
     at = agent.sources.now()
     id = agent.sources.new_id() if key is None else digest(agent.input.handle("key", key))
-    noted = credits.parts(shown, parts(agent.store), agent.tuning.multipliers(agent.scope, at))
+    noted = credits.parts(shown, learned_parts(agent.store), agent.tuning.multipliers(agent.scope, at))
     event = Credit(id, at, tuple(hit.id for hit in shown), chosen, noted)
     if not shown or not agent.store.credit(agent.scope, event):
         return False
@@ -76,27 +76,29 @@ def credit(agent: AgentContext, hits: Sequence[Hit], helped: Some, key: str | No
     return True
 
 
-def _followed(agent: AgentContext, shown: LoggedRecall, action: str | None, outcome: str | float, told: Told) -> str:
-    """Record the decision to follow a suggestion, or to do something else; its id."""
+def _record_followed(
+    agent: AgentContext, shown: LoggedRecall, action: str | None, outcome: str | float, told: OutcomeDetails
+) -> str:
+    """Record the decision to follow a suggestion, or to do something else, and return its id."""
     about = shown.about
     taken = str(about.get("action") or "") if action is None else action
     if not taken.strip():
         raise InvalidInput("the suggestion recommended nothing; say which action was taken")
     labels = about.get("tags", [])
-    details = {
-        "environment": str(about.get("environment", "")),
-        "tool": str(about.get("tool", "")),
-        "task_type": str(about.get("task_type", "")),
-        "error": told.error,
-        "duration": told.duration,
-        "cost": told.cost,
-        "alternative_actions": (),
-        "informed_by": [shown.id],
-        "lent": False,
-    }
+    draft = DecisionDraft(
+        context=str(about["context"]),
+        action=taken,
+        outcome=outcome,
+        environment=str(about.get("environment", "")),
+        tool=str(about.get("tool", "")),
+        task_type=str(about.get("task_type", "")),
+        error=told.error,
+        duration=told.duration,
+        cost=told.cost,
+        informed_by=[shown.id],
+    )
     tags = [str(tag) for tag in labels] if isinstance(labels, list) else []
-    fields = {"tags": tags, "key": f"suggestion {shown.id}"}
-    receipt = record.decision(agent, str(about["context"]), taken, outcome, details, fields)
+    receipt = record.record_decision(agent, draft, {"tags": tags, "key": f"suggestion {shown.id}"})
     if receipt.id is None:
         raise InvalidInput(f"the decision was not kept: {receipt.reason}")
     return receipt.id

@@ -101,15 +101,15 @@ class Testimony:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What is told about an outcome besides its quality."""
+class OutcomeDetails:
+    """Details of an outcome besides its quality."""
 
     error: str = ""
     duration: float | None = None
     cost: float | None = None
 
-    def said_by(self, event: Event) -> bool:
-        """Whether an event says all of it already."""
+    def is_in(self, event: Event) -> bool:
+        """Tell whether an event has all of it already."""
         told = (happened.text(event, "error"), happened.number(event, "duration"), happened.number(event, "cost"))
         given = (self.error or told[0], self.duration, self.cost)
         return all(new is None or new == old for new, old in zip(given, told, strict=True))
@@ -401,7 +401,7 @@ class Learning:
         with self._experience.of(self._scope) as learned:
             return learned.rates.tallies(around.features(), now, half_life)
 
-    def outcome(self, id: str, quality: float, told: Told, *, correct: bool) -> bool:
+    def outcome(self, id: str, quality: float, told: OutcomeDetails, *, correct: bool) -> bool:
         """Tell what became of a decision; `False` if just that was known. Raises `NotFound` and `Conflict`."""
         store = self._events()
         self._experience.flush(self._scope)
@@ -414,7 +414,7 @@ class Learning:
             last = past[-1] if past else decision
             before = happened.number(last, "quality")
             if before is not None:
-                if before == quality and told.said_by(last):
+                if before == quality and told.is_in(last):
                     return False
                 if not correct and before != quality:
                     raise Conflict(f"decision {id} has an outcome already ({before:g}); say that this one corrects it")

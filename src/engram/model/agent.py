@@ -24,28 +24,28 @@ class AgentDefinition(Frozen):
 class Agent(Frozen):
     """A stored definition of an agent; each change makes a new version, and old versions are kept."""
 
-    name: str
-    version: int
-    at: Moment
-    description: Clean = Clean("")
-    directives: tuple[Clean, ...] = ()
+    name: str = Field(description="Its name.")
+    version: int = Field(description="Its version, which changes when it does.")
+    at: Moment = Field(description="When it happened.")
+    description: Clean = Field(default=Clean(""), description="Who it is, in words.")
+    directives: tuple[Clean, ...] = Field(default=(), description="What it is told to do.")
     config: Mapping[str, JsonValue] = Field(
         default_factory=dict, description="Settings for running it, such as its model."
     )
-    redacted: tuple[str, ...] = ()
+    redacted: tuple[str, ...] = Field(default=(), description="The rules that took secrets out.")
 
 
 class ActionProposal(Frozen):
     """The action an agent intends in one cycle, with its reasons; stored before it is carried out."""
 
-    index: int
-    at: Moment
-    thoughts: JsonValue = ""
-    tool: Clean = Clean("")
-    arguments: Mapping[str, JsonValue] = Field(default_factory=dict)
-    reasoning: Clean = Clean("")
-    plan: tuple[Clean, ...] = ()
-    workspace: Clean = Clean("")
+    index: int = Field(description="Its number, from 1 on.")
+    at: Moment = Field(description="When it happened.")
+    thoughts: JsonValue = Field(default="", description="What was thought, as text or JSON.")
+    tool: Clean = Field(default=Clean(""), description="What it is done with.")
+    arguments: Mapping[str, JsonValue] = Field(default_factory=dict, description="What the tool is given.")
+    reasoning: Clean = Field(default=Clean(""), description="Why it was meant to be done.")
+    plan: tuple[Clean, ...] = Field(default=(), description="What is meant to be done after that.")
+    workspace: Clean = Field(default=Clean(""), description="The name of the workspace.")
     retry_of: int | None = Field(default=None, description="The interrupted cycle that it does again.")
     redacted: tuple[str, ...] = Field(
         default=(), description="The redaction rules that removed secrets; to repeat the action, supply these again."
@@ -55,19 +55,19 @@ class ActionProposal(Frozen):
 class ActionError(Frozen):
     """Error of an action."""
 
-    message: Clean
-    kind: Clean = Clean("")
-    details: JsonValue = None
+    message: Clean = Field(description="What went wrong.")
+    kind: Clean = Field(default=Clean(""), description="Which kind it is.")
+    details: JsonValue = Field(default=None, description="More about it, as JSON.")
 
 
 class ActionResult(Frozen):
     """Result of an action: its output or its error, and the locations of its artifacts."""
 
-    at: Moment
-    output: JsonValue = None
-    error: ActionError | None = None
-    artifacts: tuple[Clean, ...] = ()
-    redacted: tuple[str, ...] = ()
+    at: Moment = Field(description="When it happened.")
+    output: JsonValue = Field(default=None, description="What it gave.")
+    error: ActionError | None = Field(default=None, description="What went wrong; empty or none if nothing did.")
+    artifacts: tuple[Clean, ...] = Field(default=(), description="Where what it made is to be found.")
+    redacted: tuple[str, ...] = Field(default=(), description="The rules that took secrets out.")
 
     @property
     def ok(self) -> bool:
@@ -82,14 +82,14 @@ CycleStatus = Literal["open", "done", "failed", "abandoned", "retried"]
 class AgentCycle(Frozen):
     """One cycle of an agent: a proposal, and its result once it is complete."""
 
-    agent: str
-    index: int
-    status: CycleStatus
-    proposal: ActionProposal
-    result: ActionResult | None = None
+    agent: str = Field(description="Whose it is.")
+    index: int = Field(description="Its number, from 1 on.")
+    status: CycleStatus = Field(description="How it stands.")
+    proposal: ActionProposal = Field(description="What was meant to be done.")
+    result: ActionResult | None = Field(default=None, description="What came of it; none as long as that is not known.")
     reason: Clean = Field(default=Clean(""), description="Reason for abandoning it.")
     retried_by: int | None = Field(default=None, description="The cycle that repeats it.")
-    ended_at: Moment | None = None
+    ended_at: Moment | None = Field(default=None, description="When it ended; none as long as it goes on.")
 
     @property
     def complete(self) -> bool:
@@ -105,9 +105,9 @@ class AgentCycle(Frozen):
 class AgentState(Frozen):
     """Progress of an agent: its last complete cycle and its unfinished ones."""
 
-    agent: str
-    next_index: int
-    last_complete: AgentCycle | None = None
+    agent: str = Field(description="Whose it is.")
+    next_index: int = Field(description="The number of the next cycle.")
+    last_complete: AgentCycle | None = Field(default=None, description="The newest cycle that has a result.")
     interrupted: ActionProposal | None = Field(
         default=None, description="The newest proposal without a result: it may have been carried out, or not."
     )

@@ -32,19 +32,19 @@ class AuditEntry(Frozen):
     """One audited action: actor, time, grant and count. Holds ids, counts and hashes, never content."""
 
     seq: int = Field(description="From 1, without gaps.")
-    at: datetime
+    at: datetime = Field(description="When it happened.")
     actor: str = Field(description="The agent that acted; empty for the operator of the database.")
     principal: str = Field(
         description="The caller on whose behalf: the id of an API key, a user of the command line, or empty."
     )
-    action: str
+    action: str = Field(description="What was done, or is to be done.")
     agent: str = Field(description="The agent whose data was affected; empty for all agents.")
     target: str = Field(description="The id of the affected object, if it is a single one.")
     grant: str = Field(description="The grant that allowed it, if one was needed.")
-    count: int
-    detail: dict[str, JsonValue]
+    count: int = Field(description="How many it was about.")
+    detail: dict[str, JsonValue] = Field(description="More about it: ids, counts and hashes, never content.")
     prev: str = Field(description="The hash of the previous entry.")
-    hash: str
+    hash: str = Field(description="The hash of all that it says, the hash of the entry before among it.")
 
     @property
     def expected_hash(self) -> str:
@@ -89,19 +89,21 @@ class Checkpoint(Frozen):
 class AuditProblem(Frozen):
     """An entry that was altered or is missing."""
 
-    seq: int
-    what: str
+    seq: int = Field(description="The number of the entry.")
+    what: str = Field(description="What is wrong with it.")
 
 
 class AuditVerification(Frozen):
     """Result of verifying the whole audit trail."""
 
-    ok: bool
-    entries: int
+    ok: bool = Field(description="Whether it worked.")
+    entries: int = Field(description="How many entries were looked at.")
     first: int = Field(description="The oldest entry present; above 1 after pruning.")
-    last: int
+    last: int = Field(description="The last entry that is there.")
     fixed: int = Field(
         description="Entries up to this number are covered by a checkpoint or an anchor: removing or rewriting one is "
         "detected."
     )
-    problems: tuple[AuditProblem, ...] = ()
+    problems: tuple[AuditProblem, ...] = Field(
+        default=(), description="Each entry that is not as it was written, in order."
+    )

@@ -191,18 +191,22 @@ class End(Exact):
 class Verification(Frozen):
     """Result of checking a file's signature. Only `valid` means: unchanged, and signed with a trusted key."""
 
-    status: Literal["valid", "invalid", "unsigned", "unknown"]
+    status: Literal["valid", "invalid", "unsigned", "unknown"] = Field(description="How it stands.")
     key: str | None = Field(default=None, description="The id of the signing key.")
     signer: str | None = Field(default=None, description="The installation for which that key is trusted.")
-    reason: str = ""
+    reason: str = Field(default="", description="Why.")
 
 
 class Finding(Frozen):
     """A warning about a record, or about the whole file if `record` is missing."""
 
-    code: Literal["forged-origin", "hidden-characters", "markup", "instructions", "without-memory"]
-    record: str | None = None
-    reason: str
+    code: Literal["forged-origin", "hidden-characters", "markup", "instructions", "without-memory"] = Field(
+        description="A word for the reason, for programs."
+    )
+    record: str | None = Field(
+        default=None, description="The id of the record that it is about; none if it is about the whole file."
+    )
+    reason: str = Field(description="Why.")
 
 
 class Bundle(Frozen):

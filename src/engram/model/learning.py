@@ -11,11 +11,11 @@ from engram.model.memory import Moment, Share
 class RecordedOutcome(Frozen):
     """One recorded outcome of a decision; a later one corrects it."""
 
-    at: Moment
-    quality: Share
-    error: str = ""
-    duration: float | None = None
-    cost: float | None = None
+    at: Moment = Field(description="When it happened.")
+    quality: Share = Field(description="How well it went, from 0 to 1.")
+    error: str = Field(default="", description="What went wrong; empty or none if nothing did.")
+    duration: float | None = Field(default=None, description="How long it took, in seconds.")
+    cost: float | None = Field(default=None, description="What it cost, in any one unit.")
 
 
 class Trend(Frozen):
@@ -26,8 +26,8 @@ class Trend(Frozen):
     decisions within it count on neither side. Otherwise they are the older and the newer half.
     """
 
-    baseline: Share
-    recent: Share
+    baseline: Share = Field(description="The success rate of the first decisions.")
+    recent: Share = Field(description="The success rate of the newest decisions.")
     change: float | None = Field(description="Change relative to the baseline; missing where the baseline is zero.")
     interval: tuple[float, float] = Field(
         description="95% interval of the difference; wider where the moment of change was searched for."
@@ -48,8 +48,8 @@ class Trend(Frozen):
 class Ratio(Frozen):
     """A part of a total, as a share with its interval."""
 
-    some: int
-    all: int
+    some: int = Field(description="So many.")
+    all: int = Field(description="Out of so many.")
     share: Share | None = Field(default=None, description="Missing if the total is zero.")
     interval: tuple[Share, Share] | None = Field(default=None, description="95% interval of the share.")
 
@@ -57,10 +57,14 @@ class Ratio(Frozen):
 class Calibration(Frozen):
     """Quality of predictions: those made before each decision, compared with its outcome."""
 
-    decisions: int
-    brier: Share | None = None
+    decisions: int = Field(description="How many decisions there are.")
+    brier: Share | None = Field(
+        default=None, description="Mean squared error of the predictions; none as long as there are none."
+    )
     base_rate_brier: Share | None = Field(default=None, description="Brier score of always predicting the mean.")
-    calibration_error: Share | None = None
+    calibration_error: Share | None = Field(
+        default=None, description="How far predicted and observed rates are apart, on average."
+    )
 
 
 class Spared(Frozen):
@@ -79,10 +83,10 @@ class Spared(Frozen):
 class LearningStats(Frozen):
     """The five measures of learning success, computed from the agent's own data, and their inputs."""
 
-    agents: tuple[str, ...]
-    decisions: int
-    with_outcome: int
-    success_rate: Share | None
+    agents: tuple[str, ...] = Field(description="The agents whose evidence it is made of.")
+    decisions: int = Field(description="How many decisions there are.")
+    with_outcome: int = Field(description="How many of them have an outcome.")
+    success_rate: Share | None = Field(description="How often it goes well, from 0 to 1; none if that is not known.")
     effectiveness: Trend | None = Field(description="Missing while there are too few decisions to compare.")
     utilization: Ratio = Field(
         description="Share of all decisions that cite a recall, suggestion, verdict, pattern or memory which existed "
@@ -98,11 +102,11 @@ class LearningStats(Frozen):
         description="Reduction of failures where checks were heeded, relative to the rate where they were silent or "
         "ignored: 1 means no failures left, 0 no change."
     )
-    failure_patterns: int
-    recurring_patterns: int
-    success_patterns: int
-    checks: int
-    calibration: Calibration
+    failure_patterns: int = Field(description="How many failures are known.")
+    recurring_patterns: int = Field(description="How many of them came back.")
+    success_patterns: int = Field(description="How many approaches are known to work.")
+    checks: int = Field(description="How many prevention checks there are.")
+    calibration: Calibration = Field(description="How far predictions can be believed.")
     success_interval: tuple[Share, Share] | None = Field(default=None, description="95% interval of the success rate.")
     prevention_interval: tuple[float, float] | None = Field(
         default=None, description="95% interval of that reduction, on its scale."

@@ -31,7 +31,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Origin(StrEnum):
-    """Where a memory came from: the agent itself, a tool or page it read, another agent, or a file."""
+    """Source of a memory: the agent itself, a tool or page it read, another agent, or a file."""
 
     SELF = "self"
     TOOL = "tool"
@@ -42,12 +42,12 @@ class Origin(StrEnum):
 class Provenance(Frozen):
     """Author, session, speaker and source memories of a memory."""
 
-    author: Clean
-    session: Clean | None = None
-    role: Clean | None = None
-    speaker: Clean | None = None
-    sources: tuple[str, ...] = ()
-    origin: Origin = Origin.SELF
+    author: Clean = Field(description="The agent that remembered it.")
+    session: Clean | None = Field(default=None, description="The session it belongs to.")
+    role: Clean | None = Field(default=None, description="The role of the speaker, such as user or assistant.")
+    speaker: Clean | None = Field(default=None, description="Who said it.")
+    sources: tuple[str, ...] = Field(default=(), description="The ids of the memories it was derived from.")
+    origin: Origin = Field(default=Origin.SELF, description="Where it came from.")
 
 
 class Memory(Frozen):
@@ -56,27 +56,29 @@ class Memory(Frozen):
     Text, content, context and provenance never change after the memory is stored.
     """
 
-    id: str
-    agent: str
-    kind: MemoryType
-    text: Clean
-    content: Content
-    context: Clean = Clean("")
-    tags: tuple[Clean, ...] = ()
-    metadata: Mapping[str, JsonValue] = Field(default_factory=dict)
-    provenance: Provenance
-    importance: Share = 0.5
-    confidence: Share = 1.0
-    trust: Share = 1.0
-    created_at: Moment
-    happened_at: Moment
-    valid_from: Moment
-    valid_until: Moment | None = None
-    last_accessed: Moment | None = None
-    access_count: int = 0
-    success_rate: Share | None = None
-    evidence: int = 1
-    version: int = 1
+    id: str = Field(description="Its id.")
+    agent: str = Field(description="Whose it is.")
+    kind: MemoryType = Field(description="Which kind it is.")
+    text: Clean = Field(description="What it says.")
+    content: Content = Field(description="The typed fields of its kind.")
+    context: Clean = Field(default=Clean(""), description="The situation.")
+    tags: tuple[Clean, ...] = Field(default=(), description="Labels to find it by.")
+    metadata: Mapping[str, JsonValue] = Field(default_factory=dict, description="More facts, as JSON.")
+    provenance: Provenance = Field(description="Who said it, where, and from which memories it was derived.")
+    importance: Share = Field(default=0.5, description="How much it matters.")
+    confidence: Share = Field(default=1.0, description="How sure it is.")
+    trust: Share = Field(default=1.0, description="How far it can be believed, from 0 to 1.")
+    created_at: Moment = Field(description="When it was stored.")
+    happened_at: Moment = Field(description="When it happened.")
+    valid_from: Moment = Field(description="Since when it is so.")
+    valid_until: Moment | None = Field(default=None, description="Until when it is so; none if that is not known.")
+    last_accessed: Moment | None = Field(default=None, description="When it was last recalled.")
+    access_count: int = Field(default=0, description="How often it was recalled.")
+    success_rate: Share | None = Field(
+        default=None, description="How often it goes well, from 0 to 1; none if that is not known."
+    )
+    evidence: int = Field(default=1, description="How often it was said.")
+    version: int = Field(default=1, description="Its version, which changes when it does.")
 
     @property
     def session(self) -> Clean | None:
@@ -161,17 +163,19 @@ class MemoryIndex(Frozen):
 
 
 WITHOUT_VECTOR = "stored without a vector"
-"""How the reason of a receipt begins if the memory could not be embedded."""
+"""Beginning of a receipt's reason if the memory could not be embedded."""
 
 
 class Receipt(Frozen):
     """Result of storing one draft; returned only after the commit."""
 
-    id: str | None
-    status: Literal["stored", "merged", "rejected", "quarantined"]
-    reason: str | None = None
-    code: str | None = None
-    redacted: tuple[str, ...] = ()
+    id: str | None = Field(description="The id of the memory; none if it was not stored.")
+    status: Literal["stored", "merged", "rejected", "quarantined"] = Field(
+        description="Whether it was stored, joined with one that says the same, set apart, or refused."
+    )
+    reason: str | None = Field(default=None, description="Why.")
+    code: str | None = Field(default=None, description="A word for the reason, for programs.")
+    redacted: tuple[str, ...] = Field(default=(), description="The rules that took secrets out.")
 
     @property
     def ok(self) -> bool:
@@ -199,20 +203,23 @@ class ForgetReceipt(Frozen):
     upkeep after that clears it.
     """
 
-    id: str
-    forgotten: bool
-    removed: Mapping[str, int] = Field(default_factory=dict)
-    lingers: bool = False
+    id: str = Field(description="The id of the memory, which answers nowhere any more.")
+    forgotten: bool = Field(description="Whether there was such a memory.")
+    removed: Mapping[str, int] = Field(default_factory=dict, description="How many rows of each kind went.")
+    lingers: bool = Field(
+        default=False,
+        description="Whether it can still be read in the log of the database, until whoever reads there ends.",
+    )
 
 
 class Hit(Frozen):
     """One recalled memory with its score in [0, 1], higher is better, and the parts of that score."""
 
-    id: str
-    memory: Memory
-    score: Share
-    why: Mapping[str, int | float | str] = Field(default_factory=dict)
-    session: Clean | None = None
+    id: str = Field(description="The id of the memory.")
+    memory: Memory = Field(description="The memory.")
+    score: Share = Field(description="How well it matches; higher is better.")
+    why: Mapping[str, int | float | str] = Field(default_factory=dict, description="The parts of the score.")
+    session: Clean | None = Field(default=None, description="The session it belongs to.")
     recall: str | None = Field(default=None, description="The id of the recall, to report its outcome by.")
 
     @property

@@ -68,9 +68,9 @@ class LegalHold(Frozen):
 class Retained(Frozen):
     """Number of memories that one policy deleted or archived for one agent, or would."""
 
-    policy: str
-    agent: str
-    action: Action
+    policy: str = Field(description="The name of the policy.")
+    agent: str = Field(description="Whose it is.")
+    action: Action = Field(description="What was done, or is to be done.")
     memories: int = Field(description="Memories that met the policy and were deleted or archived.")
     removed: Mapping[str, int] = Field(default_factory=dict, description="Rows deleted with them, by place.")
 
@@ -78,8 +78,8 @@ class Retained(Frozen):
 class RetentionReport(Frozen):
     """Result of running all policies: counts only, no content."""
 
-    dry_run: bool = False
-    gone: tuple[Retained, ...] = ()
+    dry_run: bool = Field(default=False, description="Whether nothing went.")
+    gone: tuple[Retained, ...] = Field(default=(), description="What went, or would go, by agent and policy.")
     kept: Mapping[str, int] = Field(
         default_factory=dict, description="Number of memories that meet a policy and are kept, by the reason."
     )

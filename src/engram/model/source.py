@@ -23,7 +23,7 @@ class PatternSource(Frozen):
 class OwnRecord(Frozen):
     """The receiver's own results with shared knowledge; the owner's figures stay in the pattern."""
 
-    attempts: int = 0
+    attempts: int = Field(default=0, description="How often it was tried.")
     quality: float = Field(default=0.0, ge=0, description="The sum of the qualities of these attempts.")
     success_rate: Share = Field(
         description="Expected success for the receiver: the owner's rate, adjusted by its own results."

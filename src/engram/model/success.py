@@ -20,7 +20,7 @@ Difference = Annotated[float, Field(ge=-1, le=1)]
 class KeyFactor(Frozen):
     """A feature that correlates with success (or, with a negative effect, with failure) beyond chance."""
 
-    feature: str
+    feature: str = Field(description="What a situation has or has not.")
     effect: Difference = Field(description="Success rate with the feature, less the rate without it.")
     interval: tuple[Difference, Difference] = Field(description="95% interval of the effect.")
     log_odds: float = Field(description="Logarithm of the odds ratio of success, with against without.")
@@ -58,20 +58,24 @@ class SuccessPattern(Frozen):
     """An approach that worked repeatedly in similar contexts, its key factors, and the steps to repeat it."""
 
     pattern_id: str = Field(description="Depends only on the context and the approach, not on the evidence.")
-    name: str
-    context_signature: str
-    successful_approach: str
-    key_factors: tuple[KeyFactor, ...] = ()
+    name: str = Field(description="Its name.")
+    context_signature: str = Field(description="The situations it is about, in words.")
+    successful_approach: str = Field(description="What worked.")
+    key_factors: tuple[KeyFactor, ...] = Field(
+        default=(), description="What goes with success more than chance explains."
+    )
     replication_steps: tuple[str, ...] = Field(
         default=(), description="Steps that several successful sessions share; only the approach if there are none."
     )
-    success_rate: Share
-    interval: tuple[Share, Share]
-    attempts: int
-    contrast: Contrast = Contrast()
-    last_seen: Moment
+    success_rate: Share = Field(description="How often it goes well, from 0 to 1; none if that is not known.")
+    interval: tuple[Share, Share] = Field(description="The interval that holds 95% of the belief.")
+    attempts: int = Field(description="How often it was tried.")
+    contrast: Contrast = Field(
+        default=Contrast(), description="What it is held against: its own failures, and what else was tried."
+    )
+    last_seen: Moment = Field(description="When it was last seen.")
     episodes: tuple[str, ...] = Field(default=(), description="Episodes in which it worked, oldest first.")
-    agents: tuple[str, ...] = ()
+    agents: tuple[str, ...] = Field(default=(), description="The agents whose evidence it is made of.")
     title: str = Field(default="", description="The situation it applies to, by its name.")
     step_runs: int = Field(
         default=0, description="Number of successful sessions the steps come from; 0 if no two of them agree."
@@ -87,8 +91,8 @@ class SuccessPattern(Frozen):
 class Condition(Frozen):
     """One condition in a decision tree."""
 
-    feature: str
-    present: bool = True
+    feature: str = Field(description="What a situation has or has not.")
+    present: bool = Field(default=True, description="Whether a situation must have the feature, or must not.")
 
     def holds(self, features: Set[str]) -> bool:
         """Return true if a situation with these features meets the condition."""
@@ -98,16 +102,16 @@ class Condition(Frozen):
 class DecisionBranch(Frozen):
     """One leaf of a decision tree: the best action where all conditions hold."""
 
-    conditions: tuple[Condition, ...] = ()
-    action: str
-    success_rate: Share
-    interval: tuple[Share, Share]
-    attempts: int
+    conditions: tuple[Condition, ...] = Field(default=(), description="What has to hold for this branch; all of it.")
+    action: str = Field(description="What was done, or is to be done.")
+    success_rate: Share = Field(description="How often it goes well, from 0 to 1; none if that is not known.")
+    interval: tuple[Share, Share] = Field(description="The interval that holds 95% of the belief.")
+    attempts: int = Field(description="How often it was tried.")
     confidence: Share = Field(
         description="Probability that it is the best action here; if it is the only one, that it works."
     )
-    abstained: bool
-    reason: str
+    abstained: bool = Field(description="Whether the evidence is not enough to recommend anything.")
+    reason: str = Field(description="Why.")
     actions: tuple[ActionRecord, ...] = Field(
         default=(), description="All actions tried here: this one first, then the others, best first."
     )
@@ -121,22 +125,26 @@ class DecisionBranch(Frozen):
 class DecisionOutcome(Frozen):
     """One past decision that a template is based on."""
 
-    episode: str
-    action: str
-    quality: Share
-    at: Moment
-    agent: str = ""
+    episode: str = Field(description="The id of the memory of it.")
+    action: str = Field(description="What was done, or is to be done.")
+    quality: Share = Field(description="How well it went, from 0 to 1.")
+    at: Moment = Field(description="When it happened.")
+    agent: str = Field(default="", description="Whose it is.")
 
 
 class DecisionTemplate(Frozen):
     """A small decision tree for one kind of situation: its branches are disjoint and cover every case."""
 
-    pattern_id: str
-    context_signature: str
-    decision_tree: tuple[DecisionBranch, ...] = Field(min_length=1)
-    confidence_threshold: Share
+    pattern_id: str = Field(description="The id of the pattern.")
+    context_signature: str = Field(description="The situations it is about, in words.")
+    decision_tree: tuple[DecisionBranch, ...] = Field(
+        min_length=1, description="The branches, which exclude each other and leave no case out."
+    )
+    confidence_threshold: Share = Field(
+        description="How sure a branch must be to recommend: the higher, the less following it may cost."
+    )
     success_history: tuple[DecisionOutcome, ...] = Field(default=(), description="The newest decisions, newest first.")
-    attempts: int
+    attempts: int = Field(description="How often it was tried.")
     title: str = Field(default="", description="The situation it is for, by its name.")
     source: PatternSource | None = Field(
         default=None, description="The agent or import it comes from; missing if it is the agent's own."

@@ -60,10 +60,10 @@ class ForgettingReport(Frozen):
 class Measure(Frozen):
     """A share of a total, with its 95% interval."""
 
-    some: int
-    all: int
+    some: int = Field(description="So many.")
+    all: int = Field(description="Out of so many.")
     share: Share | None = Field(default=None, description="Missing if the total is zero.")
-    interval: tuple[Share, Share] | None = None
+    interval: tuple[Share, Share] | None = Field(default=None, description="The interval that holds 95% of the belief.")
 
 
 class Measures(Frozen):
@@ -80,8 +80,8 @@ class Measures(Frozen):
 class EvaluationRow(Measures):
     """The measures of one period."""
 
-    start: Moment
-    end: Moment
+    start: Moment = Field(description="Where the period begins.")
+    end: Moment = Field(description="Where the period ends.")
 
 
 class Drift(Frozen):
@@ -90,9 +90,9 @@ class Drift(Frozen):
     For a temporary change, `last` is the differing stretch, up to `until`, and `first` all other periods.
     """
 
-    measure: str
-    first: Measure
-    last: Measure
+    measure: str = Field(description="The name of the measure.")
+    first: Measure = Field(description="The measure in the first period that has it.")
+    last: Measure = Field(description="The measure in the last period.")
     change: float = Field(description="Last share minus first.")
     p_value: Share = Field(description="Of Fisher's exact test, two-sided, times the number of moments examined.")
     drifted: bool = Field(description="Whether the change is beyond chance, over all measures.")
@@ -109,9 +109,9 @@ class Drift(Frozen):
 class EvaluationReport(Frozen):
     """The measures for some agents, in total and by period, with their drift."""
 
-    agents: tuple[str, ...]
-    period: Period
-    total: Measures
-    rows: tuple[EvaluationRow, ...]
+    agents: tuple[str, ...] = Field(description="The agents that were measured together.")
+    period: Period = Field(description="What each row is about: a day, a week or a month.")
+    total: Measures = Field(description="The measures over all periods.")
+    rows: tuple[EvaluationRow, ...] = Field(description="One for each period, the oldest first.")
     drift: tuple[Drift, ...] = Field(description="For every measure that at least two periods have.")
-    drifted: bool
+    drifted: bool = Field(description="Whether any measure has drifted.")

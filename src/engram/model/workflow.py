@@ -123,30 +123,30 @@ class Workflow(Frozen):
 class StageCheck(Frozen):
     """Result of a prevention check before a stage; `met` is missing if it has no command or may not run it."""
 
-    stage: str
-    check: str
-    name: str
-    verify: str
-    met: bool | None
-    stops: bool = False
-    reason: str
+    stage: str = Field(description="The stage of the workflow that it belongs to.")
+    check: str = Field(description="The id of the check.")
+    name: str = Field(description="Its name.")
+    verify: str = Field(description="What to look at before the action.")
+    met: bool | None = Field(description="Whether its condition holds; none if nobody looked.")
+    stops: bool = Field(default=False, description="Whether the run stops there.")
+    reason: str = Field(description="Why.")
 
 
 class StepResult(Frozen):
     """State of a step in a run, with the memories linked to it."""
 
-    name: str
-    stage: str
-    status: StepStatus
-    attempts: int = 0
-    output: dict[str, JsonValue] = Field(default_factory=dict)
-    action: str = ""
-    reason: str = ""
-    error: str = ""
+    name: str = Field(description="Its name.")
+    stage: str = Field(description="The stage of the workflow that it belongs to.")
+    status: StepStatus = Field(description="How it stands.")
+    attempts: int = Field(default=0, description="How often it was tried.")
+    output: dict[str, JsonValue] = Field(default_factory=dict, description="What it gave.")
+    action: str = Field(default="", description="What was done, or is to be done.")
+    reason: str = Field(default="", description="Why.")
+    error: str = Field(default="", description="What went wrong; empty or none if nothing did.")
     warning: str = Field(default="", description="Warning from memory before the step was run.")
-    started_at: Moment | None = None
-    ended_at: Moment | None = None
-    seconds: float | None = None
+    started_at: Moment | None = Field(default=None, description="When it began.")
+    ended_at: Moment | None = Field(default=None, description="When it ended; none as long as it goes on.")
+    seconds: float | None = Field(default=None, description="How long it took.")
     decisions: tuple[str, ...] = Field(default=(), description="The memories of its attempts, the oldest first.")
     pattern: str | None = Field(default=None, description="The id of the failure pattern that its error belongs to.")
     solutions: tuple[Solution, ...] = Field(default=(), description="Known solutions of the error, the best first.")
@@ -155,15 +155,15 @@ class StepResult(Frozen):
 class ExecutionResult(Frozen):
     """State of a run of a workflow. Its id is the session of everything recorded in it."""
 
-    run: str
-    workflow: str
-    status: RunStatus
-    reason: str = ""
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
-    steps: tuple[StepResult, ...] = ()
+    run: str = Field(description="The id of the run.")
+    workflow: str = Field(description="The name of the workflow.")
+    status: RunStatus = Field(description="How it stands.")
+    reason: str = Field(default="", description="Why.")
+    parameters: dict[str, JsonValue] = Field(default_factory=dict, description="What the run was given.")
+    steps: tuple[StepResult, ...] = Field(default=(), description="The steps, in their order.")
     checks: tuple[StageCheck, ...] = Field(default=(), description="Results of the latest checks before the stages.")
-    started_at: Moment
-    ended_at: Moment | None = None
+    started_at: Moment = Field(description="When it began.")
+    ended_at: Moment | None = Field(default=None, description="When it ended; none as long as it goes on.")
 
     def step(self, name: str) -> StepResult:
         """Return the step of this name. Raises `KeyError`."""
@@ -173,11 +173,11 @@ class ExecutionResult(Frozen):
 class RunSummary(Frozen):
     """One line about a run, for lists."""
 
-    run: str
-    workflow: str
-    status: RunStatus
-    reason: str = ""
-    done: int
-    steps: int
-    started_at: Moment
-    ended_at: Moment | None = None
+    run: str = Field(description="The id of the run.")
+    workflow: str = Field(description="The name of the workflow.")
+    status: RunStatus = Field(description="How it stands.")
+    reason: str = Field(default="", description="Why.")
+    done: int = Field(description="How many steps are done.")
+    steps: int = Field(description="How many steps there are.")
+    started_at: Moment = Field(description="When it began.")
+    ended_at: Moment | None = Field(default=None, description="When it ended; none as long as it goes on.")

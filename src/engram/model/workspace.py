@@ -17,20 +17,20 @@ Secrets = Literal["withhold", "keep"]
 class Workspace(Frozen):
     """A folder whose contents are tracked."""
 
-    name: str
-    folder: str
+    name: str = Field(description="Its name.")
+    folder: str = Field(description="Where it is on the server.")
     ignore: tuple[str, ...] = Field(default=(), description="Names and paths that are not tracked, such as `*.pyc`.")
     secrets: Secrets = Field(default="withhold", description="Treatment of text files that contain a secret.")
-    created_at: Moment
+    created_at: Moment = Field(description="When it was stored.")
 
 
 class WorkspaceFile(Frozen):
     """One file of a snapshot; a folder is listed only if it is empty."""
 
-    path: str
-    kind: FileKind = "file"
+    path: str = Field(description="The path of the file in its folder.")
+    kind: FileKind = Field(default="file", description="Which kind it is.")
     mode: int = Field(default=0, description="Its permissions, such as 0o644; 0 for links and folders.")
-    size: int = 0
+    size: int = Field(default=0, description="How many bytes it has.")
     hash: str = Field(default="", description="SHA-256 of the file's content; empty for links and folders.")
     target: str = Field(default="", description="Target of a link.")
 
@@ -38,22 +38,22 @@ class WorkspaceFile(Frozen):
 class Skipped(Frozen):
     """A file that was skipped, and the reason."""
 
-    path: str
-    reason: str
+    path: str = Field(description="The path of the file in its folder.")
+    reason: str = Field(description="Why.")
 
 
 class Snapshot(Frozen):
     """All files of a workspace at one moment; equal files have an equal tree."""
 
-    id: str
-    workspace: str
-    tree: str
-    parent: str = ""
-    label: str = ""
-    at: Moment
-    files: int
-    size: int
-    skipped: tuple[Skipped, ...] = ()
+    id: str = Field(description="Its id.")
+    workspace: str = Field(description="The name of the workspace.")
+    tree: str = Field(description="The hash of all files; the same for the same files.")
+    parent: str = Field(default="", description="The snapshot before it.")
+    label: str = Field(default="", description="What the snapshot was called.")
+    at: Moment = Field(description="When it happened.")
+    files: int = Field(description="How many files it has.")
+    size: int = Field(description="How many bytes it has.")
+    skipped: tuple[Skipped, ...] = Field(default=(), description="What was left alone, and why.")
     fresh: bool = Field(default=True, description="Whether it differs from the one before.")
     read: int = Field(default=0, description="Number of bytes read for it, if it was just taken.")
     stored: int = Field(default=0, description="Number of bytes it added to the objects, if it was just taken.")
@@ -62,20 +62,20 @@ class Snapshot(Frozen):
 class Change(Frozen):
     """Change of one file between two snapshots."""
 
-    kind: ChangeKind
-    path: str
-    before: WorkspaceFile | None = None
-    after: WorkspaceFile | None = None
+    kind: ChangeKind = Field(description="Which kind it is.")
+    path: str = Field(description="The path of the file in its folder.")
+    before: WorkspaceFile | None = Field(default=None, description="The file as it was; none if it is new.")
+    after: WorkspaceFile | None = Field(default=None, description="The file as it is after it; none if it is gone.")
 
 
 class WorkspaceDiff(Frozen):
     """The changes between two snapshots, in the order of their paths."""
 
-    workspace: str
-    before: str
+    workspace: str = Field(description="The name of the workspace.")
+    before: str = Field(description="The id of the earlier snapshot.")
     after: str = Field(description="Empty for the current state of the folder.")
-    changes: tuple[Change, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
+    changes: tuple[Change, ...] = Field(default=(), description="What changed, in the order of the paths.")
+    skipped: tuple[Skipped, ...] = Field(default=(), description="What was left alone, and why.")
 
     def of(self, kind: ChangeKind) -> tuple[str, ...]:
         """Return the paths with this kind of change."""

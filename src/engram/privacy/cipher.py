@@ -140,7 +140,7 @@ def _blinding(key: bytes) -> Any:
     keyed = hashlib.blake2b(key=key, digest_size=10)
 
     def blind(term: str) -> str:
-        """What stands for a word in an index: the same for the same word, in small letters and digits."""
+        """Return the keyed hash of a word for an index, in lower-case letters and digits."""
         state = keyed.copy()
         state.update(term.encode())
         return base64.b32encode(state.digest()).decode().lower()

@@ -180,7 +180,7 @@ def _expand_lists(pattern: str, lists: Mapping[str, str]) -> str:
 
 
 def _with_flexible_spaces(pattern: str) -> str:
-    """Let every space outside of a character class match anything between two words."""
+    """Make every space outside of a character class match anything between two words."""
     parts, in_class = [], False
     for place, sign in enumerate(pattern):
         escaped = place > 0 and pattern[place - 1] == "\\"

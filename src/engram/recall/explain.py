@@ -1,4 +1,4 @@
-"""Recall, taken apart: every candidate of every stage, what its score is made of, and why it was left out."""
+"""Explain a recall: list every candidate of every stage, the parts of its score, and why it was left out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from engram.model import Clean, Hit, Memory
 from engram.ports import Match, Placed, ReadsNeighbours, Scope, Snapshots, Store
 from engram.recall.pack import best_per_session, tokens, within_budget
 from engram.recall.rank import Ranked, fuse
-from engram.recall.search import Near, Wanted, find, order
-from engram.recall.understand import Asked, understand
+from engram.recall.search import Near, RecallRequest, find, order
+from engram.recall.understand import ParsedQuery, parse_query
 
 Dropped = Literal["choice", "min_score", "group", "budget", "k", "gone"]
 """Where a candidate was left out: before it was looked at closely, or after; `gone` is forgotten since the search."""
@@ -44,7 +44,7 @@ class Candidate:
 class Explanation:
     """All candidates of a recall, those that were ranked first, best first."""
 
-    asked: Asked
+    asked: ParsedQuery
     candidates: tuple[Candidate, ...]
     words: int
     """How many the words found."""
@@ -57,22 +57,24 @@ class Explanation:
         return tuple(candidate for candidate in self.candidates if candidate.dropped is None)
 
 
-def explain(store: Store, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> Explanation:
+def explain(store: Store, scope: Scope, query: Clean, near: Near, request: RecallRequest) -> Explanation:
     """The same recall as `search.recall`, with everything that it passes over; what is kept is what that answers."""
-    asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, ReadsNeighbours) else ())
-    placed = near(asked.text)
+    parsed = parse_query(query, request.now, store.speakers(scope) if isinstance(store, ReadsNeighbours) else ())
+    placed = near(parsed.text)
     with store.snapshot(scope) if isinstance(store, Snapshots) else nullcontext():
-        return _explained(store, scope, asked, placed, wanted)
+        return _explain(store, scope, parsed, placed, request)
 
 
-def _explained(store: Store, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> Explanation:
-    found = find(store, scope, asked, placed, wanted)
-    first = fuse([*found.words.values()], [*found.near.values()], wanted.weights)
-    ranked = order(store, scope, asked, found, wanted)
+def _explain(
+    store: Store, scope: Scope, parsed: ParsedQuery, placed: Placed | None, request: RecallRequest
+) -> Explanation:
+    found = find(store, scope, parsed, placed, request)
+    first = fuse([*found.words.values()], [*found.near.values()], request.weights)
+    ranked = order(store, scope, parsed, found, request)
     place = {one.id: number for number, one in enumerate(ranked, 1)}
     ids = [*place, *(one.id for one in first if one.id not in place)]
     memories = dict(zip(ids, store.get(scope, ids), strict=True))
-    reasons = _reasons(ranked, memories, wanted)
+    reasons = _reasons(ranked, memories, request)
     scored, chosen = {one.id: one for one in ranked}, {one.id: number for number, one in enumerate(first, 1)}
     words, vectors = _places(found.words), _places(found.near)
     candidates = [
@@ -93,16 +95,18 @@ def _explained(store: Store, scope: Scope, asked: Asked, placed: Placed | None, 
         )
         for id in ids
     ]
-    return Explanation(asked, tuple(candidates), len(found.words), None if placed is None else len(found.near))
+    return Explanation(parsed, tuple(candidates), len(found.words), None if placed is None else len(found.near))
 
 
-def _reasons(ranked: Sequence[Ranked], memories: Mapping[str, Memory | None], wanted: Wanted) -> dict[str, Dropped]:
+def _reasons(
+    ranked: Sequence[Ranked], memories: Mapping[str, Memory | None], request: RecallRequest
+) -> dict[str, Dropped]:
     """Why each ranked candidate is left out; those that are kept are not among them."""
-    reasons = dict[str, Dropped]({one.id: "min_score" for one in ranked if one.score < wanted.min_score})
+    reasons = dict[str, Dropped]({one.id: "min_score" for one in ranked if one.score < request.min_score})
     good = [one for one in ranked if one.id not in reasons]
-    if wanted.group_by is None and wanted.budget_tokens is None:
-        reasons |= {one.id: "k" for one in good[wanted.k :]}
-        good = good[: wanted.k]
+    if request.group_by is None and request.budget_tokens is None:
+        reasons |= {one.id: "k" for one in good[request.k :]}
+        good = good[: request.k]
     hits = []
     for one in good:
         memory = memories[one.id]
@@ -110,15 +114,15 @@ def _reasons(ranked: Sequence[Ranked], memories: Mapping[str, Memory | None], wa
             reasons[one.id] = "gone"
         else:
             hits.append(Hit(id=one.id, memory=memory, score=one.score, session=memory.session))
-    if wanted.group_by == "session":
-        hits = _pass(hits, best_per_session(hits), "group", reasons)
-    if wanted.budget_tokens is not None:
-        hits = _pass(hits, within_budget(hits, wanted.budget_tokens), "budget", reasons)
-    _pass(hits, hits[: wanted.k], "k", reasons)
+    if request.group_by == "session":
+        hits = _drop_others(hits, best_per_session(hits), "group", reasons)
+    if request.budget_tokens is not None:
+        hits = _drop_others(hits, within_budget(hits, request.budget_tokens), "budget", reasons)
+    _drop_others(hits, hits[: request.k], "k", reasons)
     return reasons
 
 
-def _pass(before: Sequence[Hit], after: list[Hit], why: Dropped, reasons: dict[str, Dropped]) -> list[Hit]:
+def _drop_others(before: Sequence[Hit], after: list[Hit], why: Dropped, reasons: dict[str, Dropped]) -> list[Hit]:
     """What is left, after it was noted why the others are not."""
     left = {hit.id for hit in after}
     reasons |= {hit.id: why for hit in before if hit.id not in left}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.ports import RankingInput, TermCounts
-from engram.recall.understand import Asked
+from engram.recall.understand import ParsedQuery
 from engram.text.terms import K1, B
 from engram.text.time_phrases import Interval
 
@@ -73,7 +73,7 @@ def scene(
     glimpses: Sequence[RankingInput],
     candidates: frozenset[str],
     similar: Mapping[str, float],
-    asked: Asked,
+    asked: ParsedQuery,
     spread: TermCounts,
 ) -> Scene:
     """Put glimpses into the order of their sessions."""
@@ -91,7 +91,7 @@ def scene(
     )
 
 
-def features(seen: Scene, asked: Asked) -> dict[str, Numbers]:
+def features(seen: Scene, asked: ParsedQuery) -> dict[str, Numbers]:
     """`NAMES` of every row, and "session", unscaled; those of mere neighbours mean nothing. One must be a candidate."""
     among, at = seen.candidate, {offset: seen.at(offset) for offset in OFFSETS}
     lengths = np.array([glimpse.length for glimpse in seen.glimpses], dtype=np.float64)
@@ -122,7 +122,7 @@ def features(seen: Scene, asked: Asked) -> dict[str, Numbers]:
     return found
 
 
-def about(seen: Scene, asked: Asked) -> Numbers:
+def about(seen: Scene, asked: ParsedQuery) -> Numbers:
     """1 for words of whom the query asks about, -1 for those of somebody else, 0 if one cannot tell."""
     speaking = [(glimpse.speaker, glimpse.role) for glimpse in seen.glimpses]
     known = {one: asked.about(*one) for one in set(speaking)}

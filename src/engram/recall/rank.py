@@ -14,6 +14,7 @@ import numpy as np
 from engram.ports import Match
 from engram.recall.features import SESSION, WEIGHTS, Numbers, Scene, standard
 from engram.recall.trees import Trees
+from engram.recall.understand import ParsedQuery
 from engram.text.terms import normal_form
 
 LEAST_RANGE = 0.15
@@ -177,3 +178,31 @@ def _spread(matches: Sequence[Match]) -> dict[str, float]:
     high = max(m.score for m in matches)
     low = min(high - LEAST_RANGE, *(m.score for m in matches))
     return {match.id: high * (match.score - low) / (high - low) for match in matches}
+
+
+CONTRAST = 2.0
+"""How much it counts against an answer that somebody else than the one asked about has said the more similar thing."""
+HALFWAY, STEEPNESS = 0.62, 9.0
+"""The similarity at which one is as sure as not, and how fast that changes around it."""
+WORDS_HALFWAY, WORDS_STEEPNESS = 0.6, 4.0
+"""The same for the share of telling words, when there is nothing else to go by."""
+
+
+def confidence(seen: Scene, parsed: ParsedQuery, cover: float, *, by_words: bool) -> float:
+    """Estimate how sure it is that the query has an answer here: near 1 if a memory is similar, near 0 if none is.
+
+    Without vectors, the share of the query's telling words that one memory has must do.
+    """
+    if by_words:
+        return _squashed(cover - WORDS_HALFWAY, WORDS_STEEPNESS)
+    similar = seen.similarity[seen.candidate]
+    best = float(similar.max(initial=0.0))
+    if parsed.speaker is not None:
+        others = np.array([parsed.about(g.speaker, None) < 0 for g in seen.glimpses])[seen.candidate]
+        own, other = float(similar[~others].max(initial=0.0)), float(similar[others].max(initial=0.0))
+        best = own + CONTRAST * (own - other)
+    return _squashed(best - HALFWAY, STEEPNESS)
+
+
+def _squashed(value: float, steepness: float) -> float:
+    return 1 / (1 + math.exp(-min(50.0, max(-50.0, steepness * value))))

@@ -1,17 +1,23 @@
-"""The recall pipeline: understand, find candidates and their neighbours, compare, rank, group, pack."""
+"""The recall pipeline: understand, find candidates and their neighbours, compare, rank, group, pack, log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache, partial
 from itertools import pairwise
 from typing import Literal
 
-from engram.model import Clean, Hit
+from pydantic import JsonValue
+
+from engram.errors import InvalidInput
+from engram.model import Clean, Hit, Recall
 from engram.ports import (
     Filter,
+    LoggedRecall,
+    LogsRecalls,
     Match,
     MirrorMatch,
     Placed,
@@ -21,28 +27,35 @@ from engram.ports import (
     Scope,
     Snapshots,
     Store,
+    arguments,
 )
-from engram.recall.confidence import confidence
+from engram.ports.arguments import When
+from engram.recall import credit
 from engram.recall.features import Scene, features, in_order, scene
 from engram.recall.pack import best_per_session, within_budget
-from engram.recall.rank import Ranked, Weights, fuse, rank, shipped
+from engram.recall.rank import PARTS, Ranked, Weights, confidence, fuse, rank, shipped
 from engram.recall.trees import Trees
-from engram.recall.understand import Asked, understand
+from engram.recall.understand import ParsedQuery, parse_query
+from engram.recording.agent_context import AgentContext
+from engram.sharing.lenders import Lender, topic
 
+MAX_BUDGET = 1_000_000_000
+DISCOUNT = 0.8
+"""The weight of a hit of the wider query beside one of the query itself."""
 AWAY = "the vector database is away; found in the local mirror"
 POOL = 60
-"""How many matches each of words and vectors brings."""
+"""How many matches each of words and vectors contributes."""
 CANDIDATES = 60
-"""How many of these are looked at closely, with their neighbours."""
+"""How many of these are compared closely, with their neighbours."""
 SEEN = 2
-"""How far around a candidate one looks; its next neighbours are candidates too."""
+"""How many neighbours on each side of a candidate are read; the nearest are candidates too."""
 
 Near = Callable[[Clean], Placed | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a caller asks of a recall."""
+class RecallRequest:
+    """The options of a recall."""
 
     now: datetime
     k: int = 5
@@ -55,15 +68,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What words and vectors found, best first, and where the query is among the vectors."""
+class Matches:
+    """The matches by words and by vectors, best first, and the vector of the query."""
 
     words: Mapping[str, Match]
     near: Mapping[str, Match]
     placed: Placed | None
 
     def by(self, id: str) -> dict[str, str | float]:
-        """Which stage found a memory, and what that stage had to say."""
+        """Describe which stage found a memory, and how similar it is."""
         match = self.near.get(id)
         stage = ("both" if match else "words") if id in self.words else "vector" if match else "neighbour"
         said: dict[str, str | float] = {"found_by": stage}
@@ -72,73 +85,69 @@ class Found:
         return said | ({"vectors": AWAY} if isinstance(match, MirrorMatch) else {})
 
 
-def recall(store: Store, scope: Scope, query: Clean, near: Near, wanted: Wanted) -> list[Hit]:
-    """The memories of a scope that answer a query, best first; by words alone when there is no vector."""
-    asked = understand(query, wanted.now, store.speakers(scope) if isinstance(store, ReadsNeighbours) else ())
-    placed = near(asked.text)
+def recall(store: Store, scope: Scope, query: Clean, near: Near, request: RecallRequest) -> list[Hit]:
+    """Find the memories of a scope that answer a query, best first; by words alone when there is no vector."""
+    parsed = parse_query(query, request.now, store.speakers(scope) if isinstance(store, ReadsNeighbours) else ())
+    placed = near(parsed.text)
     with store.snapshot(scope) if isinstance(store, Snapshots) else nullcontext():
-        return _recall(store, scope, asked, placed, wanted)
-
-
-def _recall(store: Store, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> list[Hit]:
-    found = find(store, scope, asked, placed, wanted)
-    ranked = [one for one in order(store, scope, asked, found, wanted) if one.score >= wanted.min_score]
-    if wanted.group_by is None and wanted.budget_tokens is None:
-        ranked = ranked[: wanted.k]
-    memories = store.get(scope, [one.id for one in ranked])
+        found = find(store, scope, parsed, placed, request)
+        ranked = [one for one in order(store, scope, parsed, found, request) if one.score >= request.min_score]
+        if request.group_by is None and request.budget_tokens is None:
+            ranked = ranked[: request.k]
+        memories = store.get(scope, [one.id for one in ranked])
     hits = [
         Hit(id=one.id, memory=memory, score=one.score, why={**one.why, **found.by(one.id)}, session=memory.session)
         for one, memory in zip(ranked, memories, strict=True)
         if memory is not None  # forgotten since the search
     ]
-    return packed(hits, wanted)
+    return select_hits(hits, request)
 
 
-def packed(hits: list[Hit], wanted: Wanted) -> list[Hit]:
-    """As many of the hits as are wanted, in their order: grouped, and within the budget."""
-    if wanted.group_by == "session":
+def select_hits(hits: list[Hit], request: RecallRequest) -> list[Hit]:
+    """Keep as many of the hits as are requested, in their order: grouped, and within the budget."""
+    if request.group_by == "session":
         hits = best_per_session(hits)
-    if wanted.budget_tokens is not None:
-        hits = within_budget(hits, wanted.budget_tokens)
-    return hits[: wanted.k]
+    if request.budget_tokens is not None:
+        hits = within_budget(hits, request.budget_tokens)
+    return hits[: request.k]
 
 
-def find(store: Store, scope: Scope, asked: Asked, placed: Placed | None, wanted: Wanted) -> Found:
-    """What the two indexes know about a query."""
-    pool = Query(where=wanted.where, limit=max(POOL, 2 * wanted.k))
-    words = store.search(scope, replace(pool, words=asked.text))
+def find(store: Store, scope: Scope, parsed: ParsedQuery, placed: Placed | None, request: RecallRequest) -> Matches:
+    """Search the two indexes, by words and by vector."""
+    pool = Query(where=request.where, limit=max(POOL, 2 * request.k))
+    words = store.search(scope, replace(pool, words=parsed.text))
     vectors = store.search(scope, replace(pool, near=placed)) if placed is not None else []
-    return Found({match.id: match for match in words}, {match.id: match for match in vectors}, placed)
+    return Matches({match.id: match for match in words}, {match.id: match for match in vectors}, placed)
 
 
-def order(store: Store, scope: Scope, asked: Asked, found: Found, wanted: Wanted) -> list[Ranked]:
-    """The candidates for a query, best first."""
-    first = fuse([*found.words.values()], [*found.near.values()], wanted.weights)
+def order(store: Store, scope: Scope, parsed: ParsedQuery, found: Matches, request: RecallRequest) -> list[Ranked]:
+    """Rank the candidates for a query, best first."""
+    first = fuse([*found.words.values()], [*found.near.values()], request.weights)
     if not first or not isinstance(store, ReadsNeighbours):
         return first
-    ids = [one.id for one in first[: max(CANDIDATES, 2 * wanted.k)]]
-    seen = look(store, store, scope, asked, found, ids, wanted.where)
+    ids = [one.id for one in first[: max(CANDIDATES, 2 * request.k)]]
+    seen = compare(store, store, scope, parsed, found, ids, request.where)
     if not seen.candidate.any():
         return []  # forgotten since the search
-    measured = features(seen, asked)
-    sure = confidence(seen, asked, float(measured["cover"][seen.candidate].max()), by_words=found.placed is None)
-    return rank(seen, measured, wanted.weights, wanted.ranker, sure)
+    measured = features(seen, parsed)
+    sure = confidence(seen, parsed, float(measured["cover"][seen.candidate].max()), by_words=found.placed is None)
+    return rank(seen, measured, request.weights, request.ranker, sure)
 
 
-def look(
+def compare(
     store: Store,
     surveys: ReadsNeighbours,
     scope: Scope,
-    asked: Asked,
-    found: Found,
+    parsed: ParsedQuery,
+    found: Matches,
     ids: Sequence[str],
     where: Filter,
 ) -> Scene:
-    """The candidates among their neighbours, each compared with the query."""
-    glimpses = surveys.neighbours(scope, ids, SEEN, asked.terms)
+    """Compare the candidates and their neighbours with the query."""
+    glimpses = surveys.neighbours(scope, ids, SEEN, parsed.terms)
     similar = {id: match.score for id, match in found.near.items()}
     chosen = frozenset(ids) & {glimpse.id for glimpse in glimpses}
-    close = chosen | beside(glimpses, chosen)
+    close = chosen | session_neighbours(glimpses, chosen)
     unknown = close - similar.keys()
     passing = Query(near=found.placed, where=where, among=unknown, limit=len(unknown))
     others = store.search(scope, passing) if unknown else []
@@ -146,11 +155,11 @@ def look(
         similar |= {match.id: match.score for match in others}
     allowed = found.words.keys() | found.near.keys() | {match.id for match in others}
     candidates = chosen | (close & allowed)
-    return scene(glimpses, candidates, similar, asked, surveys.term_counts(scope, asked.terms))
+    return scene(glimpses, candidates, similar, parsed, surveys.term_counts(scope, parsed.terms))
 
 
-def beside(glimpses: Sequence[RankingInput], ids: frozenset[str]) -> frozenset[str]:
-    """Those next to one of the ids in the same session."""
+def session_neighbours(glimpses: Sequence[RankingInput], ids: frozenset[str]) -> frozenset[str]:
+    """The ids next to one of these in the same session."""
     return frozenset(
         other.id
         for first, second in pairwise(in_order(glimpses))
@@ -158,3 +167,100 @@ def beside(glimpses: Sequence[RankingInput], ids: frozenset[str]) -> frozenset[s
         for one, other in ((first, second), (second, first))
         if one.id in ids
     )
+
+
+# For an agent ------------------------------------------------------------------------------------------
+
+
+def build_request(
+    agent: AgentContext,
+    where: Filter,
+    *,
+    k: int,
+    now: When | None,
+    min_score: float,
+    group_by: Literal["session"] | None,
+    budget_tokens: int | None,
+) -> RecallRequest:
+    """Check the options of a recall; it finds what is valid now, unless the filter has another time."""
+    at = agent.sources.now()
+    if budget_tokens is not None:
+        arguments.count("budget_tokens", budget_tokens, MAX_BUDGET)
+    if group_by not in {None, "session"}:
+        raise InvalidInput(f'group_by is "session" or nothing, not {group_by!r}')
+    return RecallRequest(
+        now=arguments.moment("now", now) or at,
+        k=arguments.count("k", k),
+        where=where if where.as_of is not None else replace(where, current=at),
+        min_score=arguments.share("min_score", min_score),
+        group_by=group_by,
+        budget_tokens=budget_tokens,
+        weights=Weights(tuned=agent.tuning.multipliers(agent.scope, at)),
+    )
+
+
+def run_recall(
+    agent: AgentContext, query: Clean, request: RecallRequest, *, shared: bool, names: Sequence[str] = ()
+) -> Recall:
+    """Recall the agent's own memories that answer a query, and with `shared` those of others; they count as shown.
+
+    With `names`, related concepts, the query is also asked together with these.
+    """
+    at, near, sharing = agent.sources.now(), cache(agent.embeddings.query_vector), agent.sharing
+    search_scope: Callable[[Store, Scope], list[Hit]] = partial(recall, query=query, near=near, request=request)
+    if names:
+        wider = agent.input.clean("query", " ".join((query, *names)))
+        search_scope = partial(_recall_expanded, query=query, wider=wider, names=names, near=near, request=request)
+
+    hits, lent = search_scope(agent.store, agent.scope), dict[str, Lender]()
+    if shared:
+        hits, lent = sharing.hits(agent.scope, search_scope, hits)
+    if lent:
+        hits = select_hits(hits, request)
+        sharing.note_hits(agent.scope, hits, lent)
+    if hits:
+        agent.store.touch(agent.scope, [hit.id for hit in hits if hit.id not in lent], at)
+    return _log_recall(agent, hits, at, lent)
+
+
+def learned_parts(store: Store) -> Collection[str]:
+    """The parts of a score that are learned from, in this store."""
+    return PARTS if isinstance(store, ReadsNeighbours) else ()
+
+
+def _recall_expanded(
+    store: Store, scope: Scope, *, query: Clean, wider: Clean, names: Sequence[str], near: Near, request: RecallRequest
+) -> list[Hit]:
+    """Recall by the query and by the wider one, which has the names of related concepts, too."""
+    direct, more = recall(store, scope, query, near, request), recall(store, scope, wider, near, request)
+    return select_hits(_merge_expanded(direct, more, names, request.min_score), request)
+
+
+def _merge_expanded(direct: Sequence[Hit], more: Sequence[Hit], names: Sequence[str], least: float) -> list[Hit]:
+    """Merge the hits of a query with those of the wider one, best first; `why["expanded"]` names the concepts."""
+    best = {hit.id: hit for hit in direct}
+    for hit in more:
+        score = hit.score * DISCOUNT
+        if score >= least and (hit.id not in best or score > best[hit.id].score):
+            why = {**hit.why, "expanded": ", ".join(names)}
+            best[hit.id] = hit.model_copy(update={"score": score, "why": why})
+    return sorted(best.values(), key=lambda hit: -hit.score)
+
+
+def _log_recall(agent: AgentContext, hits: Sequence[Hit], at: datetime, lent: Mapping[str, Lender]) -> Recall:
+    """Log a recall under an id, by which its outcome can be recorded, and return its hits."""
+    id = agent.sources.new_id()
+    agent.recent_recalls.note(agent.scope, hits)
+    if hits and isinstance(agent.store, LogsRecalls):
+        noted = credit.parts(hits, learned_parts(agent.store), agent.tuning.multipliers(agent.scope, at))
+        about: dict[str, JsonValue] = {}
+        if lent:
+            about = {credit.LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
+        agent.store.log_recall(agent.scope, LoggedRecall(id, at, tuple(hit.id for hit in hits), noted, about))
+    fresh = agent.learning.with_latest_outcomes([hit.memory for hit in hits])
+    same = zip(hits, fresh, strict=True)
+    return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])
+
+
+Wanted = RecallRequest
+"""The earlier name of `RecallRequest`."""

@@ -1,4 +1,4 @@
-"""What a query asks: which words tell, whom and what time it is about."""
+"""Parse a query: its search terms, whom and what time it is about."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _YOU_SAID = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A query, understood."""
+class ParsedQuery:
+    """A parsed query."""
 
     text: Clean
     """The query without the names of those it is about: what is looked for, not who said it."""
@@ -43,15 +43,15 @@ class Asked:
         return 0.0
 
 
-def understand(query: Clean, now: datetime, speakers: Iterable[str] = ()) -> Asked:
-    """Take a query apart; `speakers` are those whose words are remembered, `now` is what "yesterday" is meant from."""
+def parse_query(query: Clean, now: datetime, speakers: Iterable[str] = ()) -> ParsedQuery:
+    """Parse a query; `speakers` are those whose words are stored, `now` is what "yesterday" is relative to."""
     names, forms = named(query, speakers)
     rest = remove_matches(query, forms) if forms is not None else query
     if all(word in STOP_WORDS for word in _WORD.findall(rest.casefold())):
         rest = query
     terms = query_terms(rest)
     role = "assistant" if _YOU_SAID.search(query) else "user" if _FIRST_PERSON.search(query) else None
-    return Asked(
+    return ParsedQuery(
         text=rest,
         terms=tuple(terms),
         speaker=names[0] if len(names) == 1 else None,

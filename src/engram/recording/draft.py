@@ -154,6 +154,8 @@ class _Redaction:
         return cleaned.text
 
     def of_json(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        if not value:
+            return {}
         cleaned, found = clean_json(self._redactor, dict(value))
         self.found += found
         return cleaned if isinstance(cleaned, dict) else {}

@@ -26,7 +26,7 @@ MOST = 10_000
 TAKEN_BACK = "it was derived from knowledge whose grant was revoked"
 """Why something was set apart that its agent may not read any more."""
 ANNEX, KEY = "annex", "key"
-"""Where the event says in which annex a memory belongs, if in one, and under which key it was to be stored."""
+"""Fields of the event: the imported source that a memory belongs to, if any, and the key it was to be stored under."""
 NO_PLACE = (
     "it came from somebody else, and the place for what its source says is not there; "
     "import the file that brought it again, and release it then, or discard it"
@@ -40,7 +40,7 @@ def apart(scope: Scope) -> Scope:
 
 
 def meant_for(store: Store, scope: Scope, ids: Sequence[str]) -> dict[str, str]:
-    """The name of the annex that each memory came for which an import set apart from an agent's, by its id."""
+    """Return the scope of the imported source of each quarantined memory, by its id."""
     events = store.events_of(apart(scope), ids) if ids else []
     return {event.subject: str(event.body[ANNEX]) for event in events if event.kind == WHY and ANNEX in event.body}
 
@@ -125,7 +125,7 @@ class Quarantine:
         return self._told(memory)
 
     def release(self, id: str) -> Memory:
-        """Give a memory back, as it was: to the agent if it is its own, or to the annex of the source that it is from.
+        """Release a memory unchanged: to the agent if it is its own, or else to its imported source.
 
         Raises `NotFound`, and `NotAllowed` for what was taken back and what has no place to go to.
         """
@@ -151,7 +151,7 @@ class Quarantine:
                 raise NotAllowed(NO_SOURCE)
             return self._scope, self._scope.agent
         name = str(told[ANNEX])
-        known = Ledger(self._store, self._sources).annexes(self._scope.agent).get(name)
+        known = Ledger(self._store, self._sources).imported_sources(self._scope.agent).get(name)
         if known is None or known.get("quarantined"):
             raise NotAllowed(NO_PLACE)
         return Scope(name), str(known["source"])

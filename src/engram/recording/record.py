@@ -10,7 +10,17 @@ from typing import Any
 from engram.errors import Conflict, InvalidInput
 from engram.learning import events as happened
 from engram.learning.failures.signatures import extract_error_signature
-from engram.model import Draft, FailurePattern, Memory, MemoryType, Origin, Receipt, quality
+from engram.model import (
+    DecisionDraft,
+    Draft,
+    FailureDraft,
+    FailurePattern,
+    Memory,
+    MemoryType,
+    Origin,
+    Receipt,
+    quality,
+)
 from engram.ports import Entry, Event, arguments, unstorable
 from engram.privacy.instructions import any_instruction
 from engram.recall import credit
@@ -20,80 +30,80 @@ from engram.recording.quarantine import Quarantine
 from engram.text.terms import digest
 
 Item = str | Draft | Mapping[str, Any]
-TELLS_WHAT_TO_DO = "it is not the agent's own word and reads like an instruction to it"
-ECHO = "this was recalled from here and is no news; it counts as no new evidence"
+IS_INSTRUCTION = "it is not the agent's own word and reads like an instruction to it"
+TEACHING = frozenset({MemoryType.DECISION, MemoryType.FAILURE})
+"""The kinds of memories that patterns are learned from."""
+REPEATED = "this was recalled from here and is no news; it counts as no new evidence"
 
 
-def record(agent: AgentContext, items: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:
+def record_items(agent: AgentContext, items: Sequence[Item], fields: Mapping[str, Any]) -> list[Receipt]:
     """Store what can be stored in one transaction; one receipt for each, in order."""
-    prepared = [_prepared(agent, item, fields) for item in items]
+    prepared = [_prepare(agent, item, fields) for item in items]
     drafted = [entry for entry in prepared if not isinstance(entry, Receipt)]
     if not drafted:
         return [receipt for receipt in prepared if isinstance(receipt, Receipt)]
-    entries, lack = agent.embeddings.embed([entry for entry, _ in drafted])
+    entries, failure = agent.embeddings.embed([entry for entry, _ in drafted])
     stored = agent.store.add(agent.scope, entries)
     for entry, receipt in zip(entries, stored, strict=True):
-        if receipt.status == "stored":
+        if receipt.status == "stored" and entry.events:
             credit_sources(agent, entry.events)
     receipts = iter(stored)
-    return [p if isinstance(p, Receipt) else _completed(next(receipts), p[1], lack) for p in prepared]
+    return [p if isinstance(p, Receipt) else _with_details(next(receipts), p[1], failure) for p in prepared]
 
 
-def decision(
-    agent: AgentContext,
-    context: str,
-    action: str,
-    outcome: str | float | None,
-    details: Mapping[str, Any],
-    fields: Mapping[str, Any],
-) -> Receipt:
-    """Record a decision; `details` are the fields of its content, as they were given."""
-    result = None if outcome is None else quality(outcome)
-    for name, value in {"context": context, "action": action}.items():
+def record_decision(agent: AgentContext, draft: DecisionDraft, fields: Mapping[str, Any]) -> Receipt:
+    """Record a decision, after everything that happened before it; `fields` are those of `Draft`."""
+    result = None if draft.outcome is None else quality(draft.outcome)
+    for name, value in {"context": draft.context, "action": draft.action}.items():
         if not isinstance(value, str):
             raise InvalidInput(f"{name} must be a text, not {type(value).__name__}")
     if taken := {"kind", "content", "text"} & fields.keys():
         raise InvalidInput(f"a decision has its own {', '.join(sorted(taken))}; leave that out")
-    if not context.strip() or not action.strip():
+    if not draft.context.strip() or not draft.action.strip():
         return rejected(InvalidInput("a decision needs a context and an action; neither may be empty"))
-    based_on = arguments.several("informed_by", details["informed_by"])
+    based_on = arguments.several("informed_by", draft.informed_by)
     content = {
-        **details,
-        "decision_context": context,
-        "chosen_action": action,
+        "decision_context": draft.context,
+        "chosen_action": draft.action,
         "outcome_quality": result,
-        "alternative_actions": arguments.several("alternatives", details["alternative_actions"]) or None,
+        "alternative_actions": arguments.several("alternatives", draft.alternatives) or None,
+        "environment": draft.environment,
+        "tool": draft.tool,
+        "task_type": draft.task_type,
+        "error": happened.error_text(draft.error),
+        "duration": draft.duration,
+        "cost": draft.cost,
         "informed_by": based_on or None,
-        "lent": details["lent"] or any(_from_others(agent, id) for id in based_on) or None,
-        "error": happened.error_text(details["error"]),
+        "lent": draft.from_others or any(_from_others(agent, id) for id in based_on) or None,
     }
-    said = f"{action} → {outcome}" if outcome is not None else action
-    return _learned_from(agent, said, MemoryType.DECISION, context, content, fields)
+    text = f"{draft.action} → {draft.outcome}" if draft.outcome is not None else draft.action
+    agent.experience.flush(agent.scope)
+    given = _stored_fields(MemoryType.DECISION, draft.context, content)
+    return record_items(agent, [text], {**given, **fields})[0]
 
 
-def failure(
-    agent: AgentContext,
-    error: str | BaseException,
-    solution: str,
-    context: str,
-    details: Mapping[str, Any],
-    fields: Mapping[str, Any],
-) -> FailurePattern:
-    """Record a failure; the pattern that it belongs to."""
-    whole = happened.error_text(error)
-    if not whole.strip():
+def record_failure(agent: AgentContext, draft: FailureDraft, fields: Mapping[str, Any]) -> FailurePattern:
+    """Record a failure, after everything that happened before it, and return the pattern that it belongs to."""
+    error = happened.error_text(draft.error)
+    if not error.strip():
         raise InvalidInput("the error is empty; give its text, or the exception itself")
-    signature = extract_error_signature(agent.input.clean("error", whole)).text
-    helped = details["solution_helped"]
+    signature = extract_error_signature(agent.input.clean("error", error)).text
     content = {
-        **details,
-        "error": whole,
+        "error": error,
         "error_signature": signature,
-        "solution_applied": solution,
-        "solution_helped": None if helped is None else arguments.share("helped", float(helped)),
+        "root_cause": draft.root_cause,
+        "solution_applied": draft.solution,
+        "solution_helped": None if draft.helped is None else arguments.share("helped", float(draft.helped)),
+        "prevention_strategy": draft.prevention,
+        "action": draft.action,
+        "environment": draft.environment,
+        "tool": draft.tool,
+        "task_type": draft.task_type,
     }
-    said = f"{signature} → solved by {solution}" if solution else signature
-    receipt = _learned_from(agent, said, MemoryType.FAILURE, context, content, fields)
+    text = f"{signature} → solved by {draft.solution}" if draft.solution else signature
+    agent.experience.flush(agent.scope)
+    given = _stored_fields(MemoryType.FAILURE, draft.context, content)
+    receipt = record_items(agent, [text], {**given, **fields})[0]
     if receipt.id is None:
         kind = Conflict if receipt.code == Conflict.code else InvalidInput
         raise kind(f"the failure was not kept: {receipt.reason}")
@@ -104,22 +114,14 @@ def failure(
     return found
 
 
-def _learned_from(
-    agent: AgentContext,
-    text: str,
-    kind: MemoryType,
-    context: str,
-    content: Mapping[str, Any],
-    fields: Mapping[str, Any],
-) -> Receipt:
-    """Record what teaches something, after everything that happened before it."""
+def _stored_fields(kind: MemoryType, context: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a draft whose content is what was reported, without what was left out."""
     given = {name: value for name, value in content.items() if value not in ("", None)}
-    agent.experience.flush(agent.scope)
-    return record(agent, [text], {"kind": kind, "context": context, "content": given, **fields})[0]
+    return {"kind": kind, "context": context, "content": given}
 
 
 def credit_sources(agent: AgentContext, events: Sequence[Event]) -> None:
-    """Credit or blame those whose lent knowledge a decision followed, once its outcome is known; each counts once."""
+    """Credit or blame the shared sources that a decision followed, each once, when its outcome is known."""
     decision = next((event for event in events if event.kind == happened.DECISION), None)
     if decision is None or happened.SOURCES not in decision.body:
         return
@@ -130,7 +132,7 @@ def credit_sources(agent: AgentContext, events: Sequence[Event]) -> None:
 
 
 def _from_others(agent: AgentContext, id: str) -> bool:
-    """Whether what was shown under this id came from other agents, too."""
+    """Tell whether what was shown under this id came from other agents, too."""
     shown = agent.get_recall(id)
     return shown is not None and bool(shown.about.get("lent"))
 
@@ -143,31 +145,31 @@ def _was_given(agent: AgentContext, id: str, by: datetime) -> bool:
     """
     if (shown := agent.get_recall(id)) is not None:
         return shown.at <= by and shown.about.get(credit.SAYS) is not False
-    if not arguments.is_id(id) or (memory := _seen(agent, id)) is None or memory.created_at > by:
+    if not arguments.is_id(id) or (memory := _find_readable(agent, id)) is None or memory.created_at > by:
         return False
     if agent.recent_recalls.was_shown(agent.scope, id):
         return True
     return memory.access_count > 0 if memory.agent == agent.scope.agent else agent.sharing.showed(agent.scope, id)
 
 
-def _prepared(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
-    """The entry for one draft and what was redacted, or the receipt of its rejection."""
+def _prepare(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
+    """Make the entry for one draft and list what was redacted, or return the receipt of its rejection."""
     if isinstance(item, str) and (reason := unstorable(item)):
         return rejected(InvalidInput(f"the text cannot be kept as it is: {reason}"))
-    draft = _draft(item, fields)
+    draft = _to_draft(item, fields)
     try:
         entry, redacted = prepare(draft, agent.scope, agent.redactor, agent.sources)
     except InvalidInput as error:
         return rejected(error)
-    event = happened.event_of(entry.memory)
-    # What happens again is news; what is said again after it was recalled is not.
+    event = happened.event_of(entry.memory) if entry.memory.kind in TEACHING else None
+    # An event that happens again is news; a text that is repeated after it was recalled is not.
     known = None if event is not None else agent.recent_recalls.source_of(agent.scope, entry.memory)
-    if known is not None and (seen := _seen(agent, known)) is not None:
+    if known is not None and (seen := _find_readable(agent, known)) is not None:
         if entry.merge_key is not None and seen.agent == agent.scope.agent:
-            return Receipt(id=known, status="merged", reason=ECHO, redacted=redacted)
+            return Receipt(id=known, status="merged", reason=REPEATED, redacted=redacted)
         entry = replace(entry, memory=with_source(entry.memory, known))
     if entry.memory.provenance.sources:
-        entry = replace(entry, memory=_no_purer(agent, entry.memory))
+        entry = replace(entry, memory=_cap_trust_by_sources(agent, entry.memory))
     if event is not None:
         if cited := happened.cited(event):
             given = [id for id in cited if _was_given(agent, id, event.at)]
@@ -175,19 +177,19 @@ def _prepared(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tup
             event = happened.with_given(event, given, credit.followed(shown, happened.text(event, "action")))
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
-        Quarantine(agent.store, agent.scope, agent.sources, agent.redactor).put(entry, TELLS_WHAT_TO_DO)
-        return Receipt(id=entry.memory.id, status="quarantined", reason=TELLS_WHAT_TO_DO, redacted=redacted)
+        Quarantine(agent.store, agent.scope, agent.sources, agent.redactor).put(entry, IS_INSTRUCTION)
+        return Receipt(id=entry.memory.id, status="quarantined", reason=IS_INSTRUCTION, redacted=redacted)
     return entry, redacted
 
 
-def _seen(agent: AgentContext, id: str) -> Memory | None:
-    """A memory of the agent's own, or one that is lent to it."""
+def _find_readable(agent: AgentContext, id: str) -> Memory | None:
+    """Get a memory of the agent's own, or one that is shared with it."""
     (own,) = agent.store.get(agent.scope, [id])
     return own or agent.sharing.borrow(agent.scope, [id], "cite").get(id)
 
 
-def _no_purer(agent: AgentContext, memory: Memory) -> Memory:
-    """The same memory, trusted no more than the least trusted of those it was derived from."""
+def _cap_trust_by_sources(agent: AgentContext, memory: Memory) -> Memory:
+    """Trust a memory no more than the least trusted of those it was derived from."""
     ids = [id for id in memory.provenance.sources if arguments.is_id(id)]
     own = [each for each in agent.store.get(agent.scope, ids) if each is not None]
     lent = agent.sharing.borrow(agent.scope, [id for id in ids if id not in {m.id for m in own}], "cite")
@@ -195,7 +197,7 @@ def _no_purer(agent: AgentContext, memory: Memory) -> Memory:
     return memory if trust == memory.trust else memory.model_copy(update={"trust": trust})
 
 
-def _draft(item: Item, fields: Mapping[str, Any]) -> Draft:
+def _to_draft(item: Item, fields: Mapping[str, Any]) -> Draft:
     if isinstance(item, Mapping):
         if "text" not in item:
             raise InvalidInput("a draft needs a text")
@@ -210,7 +212,7 @@ def _draft(item: Item, fields: Mapping[str, Any]) -> Draft:
     return Draft(item, **fields)
 
 
-def _completed(receipt: Receipt, redacted: tuple[str, ...], lack: str | None) -> Receipt:
-    """The store's receipt with what the engine knows besides."""
-    reason = receipt.reason or (lack if receipt.status == "stored" else None)
+def _with_details(receipt: Receipt, redacted: tuple[str, ...], failure: str | None) -> Receipt:
+    """Add to the store's receipt what was redacted, and why there is no vector."""
+    reason = receipt.reason or (failure if receipt.status == "stored" else None)
     return receipt.model_copy(update={"redacted": redacted, "reason": reason})

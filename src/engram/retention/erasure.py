@@ -239,7 +239,7 @@ def _consolidation_sources(store: Store, scope: Scope) -> dict[str, frozenset[st
 
 def _import_receivers(brain: Engram) -> dict[str, str]:
     """Return the receiver of each imported source."""
-    return {name: str(body["receiver"]) for name, body in brain.ledger.annexes().items()}
+    return {name: str(body["receiver"]) for name, body in brain.ledger.imported_sources().items()}
 
 
 def _other_scopes(store: Store, receivers: Mapping[str, str], scope: Scope) -> list[tuple[Scope, str]]:
@@ -405,7 +405,7 @@ class _TextMatcher:
     def memory_quoted(self, *texts: object) -> str | None:
         """Return the deleted memory that a text quotes, or whose name or number it has that no remaining memory has.
 
-        For texts that people write themselves, which may share ordinary words with a memory by chance. The name or
+        For texts that people write themselves, which may share ordinary matcher with a memory by chance. The name or
         number may occur in tags and metadata only.
         """
         return self._first_match(texts, _is_identifying) or self._memory_with_label(texts)
@@ -462,7 +462,7 @@ def _is_identifying(term: str) -> bool:
 
 
 def _label_terms(memory: Memory) -> set[str]:
-    """Return the words in a memory's tags, session, speaker and metadata."""
+    """Return the matcher in a memory's tags, session, speaker and metadata."""
     said = memory.provenance
     told = (*memory.tags, said.session, said.speaker, *texts_in(dict(memory.metadata), names=True))
     return {term for text in told if text for term in query_terms(text)}
@@ -703,7 +703,7 @@ def _erase_permissions(brain: Engram, scope: Scope) -> Counter[str]:
     for name, body in _imported_sources(brain, agent).items():
         with acting("", agent=str(body["receiver"])):
             removed["copies"] += _delete_scope(brain, Scope(name)).get("memories", 0)
-            ledger.annex(name, body | {"gone": True})
+            ledger.set_imported_source(name, body | {"gone": True})
         subjects.append(name)
     for group, members in ledger.groups().items():
         if agent in members:
@@ -729,7 +729,7 @@ def _imported_sources(brain: Engram, agent: str) -> dict[str, dict[str, JsonValu
     lent = {grant.id for grant in ledger.grants() if grant.owner == agent}
     return {
         name: body
-        for name, body in ledger.annexes().items()
+        for name, body in ledger.imported_sources().items()
         if body["receiver"] == agent
         or body.get("grant") in lent
         or str(body.get("source")).partition(" signed by ")[0] == here

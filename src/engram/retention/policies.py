@@ -111,7 +111,7 @@ class Retention:
         brain, kept, gone = self._brain, Counter[str](), list[Retained]()
         policies = self.policies()
         if not dry_run and policies:
-            # A commit, with which the store writes what was recalled until now.
+            # This commit also writes pending recall statistics.
             brain.store.set_setting(LAST_RUN, brain.sources.now().isoformat())
         if archive is not None and archive.exists():
             raise Conflict(f"there is already a file at {archive}; give another name")
@@ -131,7 +131,7 @@ class Retention:
         with acting(""):
             gone += _archive(brain, batches, archive, dry_run=dry_run)
         if not dry_run:
-            erasure.scrub_store(brain.store)  # also of what went before, while somebody read the log
+            erasure.scrub_store(brain.store)  # also earlier deletions, if a reader prevented it then
         if gone and not dry_run:
             _audit_run(brain, gone)
         written = str(archive) if archive is not None and archive.exists() else None
@@ -157,7 +157,7 @@ class _AgentRun:
     memories: dict[str, Memory] = field(default_factory=dict)
     told: Mapping[str, list[CreditShare]] = field(default_factory=dict)
     previewed: set[tuple[str, str]] = field(default_factory=set)
-    """What a dry run has counted as deleted."""
+    """Memories that a dry run has counted as deleted."""
 
     def matching(self, policy: RetentionPolicy) -> list[Memory]:
         """Return the memories that match a policy and are neither pinned nor held."""
@@ -196,7 +196,7 @@ class _AgentRun:
                 removed.update(self._preview(ids))
                 count += len(ids)
                 continue
-            with acting(""):  # a policy is the word of whoever looks after the database
+            with acting(""):  # a policy acts for the operator of the database
                 receipts = erasure.forget(self.brain, self.scope, ids, scrub=False)
             count += sum(receipt.forgotten for receipt in receipts)
             for receipt in receipts:
@@ -218,7 +218,7 @@ class _AgentRun:
     def _remove_deleted(self, ids: Iterable[str]) -> None:
         for id in ids:
             self.memories.pop(id, None)
-        there = self.brain.store.get(self.scope, list(self.memories))  # what was derived went along
+        there = self.brain.store.get(self.scope, list(self.memories))  # derived memories were deleted, too
         self.memories = {memory.id: self.memories[memory.id] for memory in there if memory is not None}
 
 
@@ -238,7 +238,9 @@ def _archive(brain: Engram, batches: Sequence[_ArchiveBatch], archive: Path | No
     seen = set[tuple[str, str]]()
     for batch in batches:
         scope = batch.run.scope
-        left = [memory.id for memory in batch.memories if memory.id in batch.run.memories]  # some may have gone since
+        left = [
+            memory.id for memory in batch.memories if memory.id in batch.run.memories
+        ]  # some may have been deleted since
         fresh = [id for id in left if (scope.agent, id) not in seen]
         seen |= {(scope.agent, id) for id in fresh}
         there = [memory for memory in store.get(scope, fresh) if memory is not None]

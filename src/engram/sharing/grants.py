@@ -158,10 +158,10 @@ class Grants:
         """Set apart, at its receivers, what was derived from a grant that has ended; it is told as it was before."""
         ledger, ended = self._ledger, self._resting_on(grant)
         copies, moved = 0, list[str]()
-        for name, body in ledger.annexes().items():
+        for name, body in ledger.imported_sources().items():
             if body.get("grant") in {each.id for each in ended} and not body.get("quarantined"):
                 kept: dict[str, JsonValue] = {**body, "quarantined": True}
-                ledger.annex(name, kept)
+                ledger.set_imported_source(name, kept)
                 copies += len(self._store.search(Scope(name), Query(limit=1_000_000)))
         had: dict[str, Several] = {}
         seen: dict[str, set[str]] = {}
@@ -277,7 +277,7 @@ class Grants:
         A copy that is held is set apart.
         """
         held = holds.active_holds(self._store) if ids else []
-        for name, body in self._ledger.annexes().items() if ids else ():
+        for name, body in self._ledger.imported_sources().items() if ids else ():
             copies = [copy for copy in self._store.get(Scope(name), ids) if copy is not None]
             begun = [copy.metadata.get(LINEAGE) for copy in copies]
             theirs = [

@@ -33,7 +33,7 @@ OPEN = frozenset({GrantState.REQUESTED, GrantState.OFFERED})
 
 
 class Ledger:
-    """Grants, groups and annexes of one database."""
+    """Grants, groups and imported sources of one database."""
 
     def __init__(self, events: Store, sources: Sources) -> None:
         self._events = events
@@ -43,7 +43,7 @@ class Ledger:
         self._newest = EPOCH
         self._grants: dict[str, Grant] = {}
         self._groups: dict[str, tuple[int, frozenset[str]]] = {}
-        self._annexes: dict[str, dict[str, JsonValue]] = {}
+        self._imported_sources: dict[str, dict[str, JsonValue]] = {}
 
     def now(self) -> datetime:
         """The time, which never runs back behind what is written: an expired grant stays expired."""
@@ -61,11 +61,11 @@ class Ledger:
             self._read()
             return {name: members for name, (_, members) in self._groups.items() if members}
 
-    def annexes(self, receiver: str | None = None) -> dict[str, dict[str, JsonValue]]:
-        """What is kept about annexes, by the name of their scope; of one receiver, or of all."""
+    def imported_sources(self, receiver: str | None = None) -> dict[str, dict[str, JsonValue]]:
+        """Return the imported sources of one receiver or of all, by the name of their scope."""
         with self._lock:
             self._read()
-            found = {name: dict(body) for name, body in self._annexes.items()}
+            found = {name: dict(body) for name, body in self._imported_sources.items()}
         return {name: body for name, body in found.items() if receiver is None or body["receiver"] == receiver}
 
     def grant(self, id: str) -> Grant:
@@ -139,19 +139,21 @@ class Ledger:
                 if self._append(f"group:{name}:{version + 1}", GROUP, name, body):
                     return
 
-    def annex(self, scope: str, body: dict[str, JsonValue]) -> None:
-        """Write down what is known of an annex, instead of what was."""
+    def set_imported_source(self, scope: str, body: dict[str, JsonValue]) -> None:
+        """Store the data of an imported source, replacing the old."""
         self._append(self._sources.new_id(), ANNEX, scope, body | {"scope": scope})
 
     def lent_to(self, receiver: str, right: Right) -> tuple[list[tuple[Grant, ...]], dict[str, dict[str, JsonValue]]]:
-        """What gives an agent a right now, and its annexes, from one look at the log.
+        """What gives an agent a right now, and its imported sources, from one look at the log.
 
         Each grant comes with those it was shared on under, the owner's last.
         """
         with self._lock:
             self._read()
             grants, groups = dict(self._grants), self._groups
-            annexes = {name: dict(body) for name, body in self._annexes.items() if body["receiver"] == receiver}
+            imported = {
+                name: dict(body) for name, body in self._imported_sources.items() if body["receiver"] == receiver
+            }
         now, found = self.now(), list[tuple[Grant, ...]]()
         for grant in grants.values():
             chain = _chain(grant, grants)
@@ -164,7 +166,7 @@ class Ledger:
                 and all(_reaches(above, below.made_by, groups) for below, above in pairwise(chain))
             ):
                 found.append(chain)
-        return found, annexes
+        return found, imported
 
     def active(self, receiver: str, right: Right) -> list[tuple[Grant, ...]]:
         """The grants that give an agent a right now, each with those it was shared on under, the owner's last."""
@@ -202,9 +204,9 @@ class Ledger:
                 del self._grants[id]
         elif event.kind == ANNEX:
             if event.body.get("gone"):
-                self._annexes.pop(event.subject, None)
+                self._imported_sources.pop(event.subject, None)
             else:
-                self._annexes[event.subject] = dict(event.body)
+                self._imported_sources[event.subject] = dict(event.body)
 
 
 def written(event: Event) -> Grant:

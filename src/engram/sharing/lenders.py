@@ -1,4 +1,4 @@
-"""Whose knowledge an agent may use besides its own: by grants, through lenses, and by imports, from annexes.
+"""Whose knowledge an agent may use besides its own: by grants, through lenses, and by imports.
 
 Nothing that is lent is copied into the agent's own memories; each lender keeps its name, and earns its trust.
 """
@@ -32,7 +32,7 @@ USES = Scope("\x1fuses")
 INSTALLATION = "installation"
 """The setting with the name of this database, by which others know it."""
 SINCE = "since"
-"""Where an annex says when a file last added to it that nobody signed."""
+"""Field of an imported source with the time of the last unsigned import."""
 LENT = frozenset({Origin.SHARED, Origin.IMPORTED})
 FIRST_TRUST = Beta(1.5, 3.5)
 """What is believed of a source before it has helped or hindered: 0.3."""
@@ -93,7 +93,7 @@ class Sharing:
         self._near = near
         self._clean = clean
         self.ledger = Ledger(store, sources)
-        """Grants, groups and annexes; none on a store that keeps no events."""
+        """Grants, groups and imported sources; none on a store that keeps no events."""
         self._lenses: OrderedDict[tuple[str, str], tuple[Lens, Experience]] = OrderedDict()
         self._fields: dict[tuple[str, str], tuple[str, ...]] = {}
         self._met: set[tuple[str, str]] = set()
@@ -103,22 +103,22 @@ class Sharing:
 
     def lenders(self, reader: Scope, right: Right) -> list[Lender]:
         """Those whose knowledge an agent may read or learn from now."""
-        chains, annexes = self.ledger.lent_to(reader.agent, right)
+        chains, imported = self.ledger.lent_to(reader.agent, right)
         found = [self._by_grant(reader, chain) for chain in chains]
         by_id = {chain[0].id: chain for chain in chains}
-        signed_first = sorted(annexes.items(), key=lambda item: (not item[1].get("signer"), item[0]))
+        signed_first = sorted(imported.items(), key=lambda item: (not item[1].get("signer"), item[0]))
         for name, body in signed_first:
             if body.get("quarantined"):
                 continue
             if not (grant := str(body.get("grant") or "")):
-                found.append(self._annex(name, body))
+                found.append(self._imported_lender(name, body))
             elif grant in by_id:  # a copy is worth what the grant is that it was made under, at this moment
                 found.append(self._copied(reader, name, body, by_id[grant]))
         return found
 
     def importers(self) -> frozenset[str]:
         """List the agents that imported something, also those that have stored nothing themselves."""
-        bodies = self.ledger.annexes().values()
+        bodies = self.ledger.imported_sources().values()
         return frozenset(str(body["receiver"]) for body in bodies if not (body.get("gone") or body.get("quarantined")))
 
     def _by_grant(self, reader: Scope, chain: tuple[Grant, ...]) -> Lender:
@@ -147,7 +147,7 @@ class Sharing:
             seq = learned.seq
         return all(event.seq > seq for event in self._store.events_of(view.owner, sorted(ids - view.ids)))
 
-    def _annex(self, name: str, body: Mapping[str, JsonValue]) -> Lender:
+    def _imported_lender(self, name: str, body: Mapping[str, JsonValue]) -> Lender:
         scope, source = Scope(name), str(body["source"])
         learning = Learning(self._store, scope, self._experience, self._sources, self._near, self._clean)
         learning.voice = f"key:{body['signer']}" if body.get("signer") else UNSIGNED
@@ -427,7 +427,7 @@ class Sharing:
             self._met.add((reader.agent, key))
 
 
-def annex(receiver: Scope, source: str) -> Scope:
+def import_scope(receiver: Scope, source: str) -> Scope:
     """The reserved scope that keeps what an agent imported from a source."""
     return Scope(f"\x1fannex:{digest(receiver.agent, source)}")
 
@@ -452,4 +452,4 @@ def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
-__all__ = ["INSTALLATION", "LEDGER", "LENT", "LINEAGE", "USES", "Lender", "Sharing", "annex", "topic"]
+__all__ = ["INSTALLATION", "LEDGER", "LENT", "LINEAGE", "USES", "Lender", "Sharing", "import_scope", "topic"]

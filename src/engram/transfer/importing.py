@@ -25,7 +25,7 @@ from engram.ports import Entry, Event, KeepsEvents, Scope, acting, arguments
 from engram.privacy.instructions import any_instruction, is_instruction
 from engram.recording.draft import MAX_LABEL, merge_key, prepare, readable
 from engram.recording.quarantine import apart, meant_for
-from engram.sharing.lenders import LINEAGE, SINCE, annex
+from engram.sharing.lenders import LINEAGE, SINCE, import_scope
 from engram.system import batched
 from engram.text.terms import digest, normal_form
 from engram.transfer import bundle
@@ -85,7 +85,7 @@ class ImportJob:
     grant: str = ""
     dry_run: bool = False
     quarantine_instructions: bool = True
-    """Whether to quarantine texts that look like instructions."""
+    """True to quarantine texts that look like instructions."""
     counts: Counter[str] = field(default_factory=Counter)
     reasons: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -299,7 +299,7 @@ def source_job(
 ) -> ImportJob:
     """Make the import job for one source, a file or a grant, which has a scope of its own."""
     scope = Scope(receiver.agent)
-    target = annex(scope, f"{source}\x1f{grant}")
+    target = import_scope(scope, f"{source}\x1f{grant}")
     return ImportJob(
         brain, scope, target, source, grant=grant, dry_run=dry_run, quarantine_instructions=quarantine_instructions
     )
@@ -331,7 +331,7 @@ class SourceImporter:
 
         A file import ignores copies under grants, since the file may outlast them.
         """
-        known = self.job.brain.ledger.annexes(self.receiver.agent).items()
+        known = self.job.brain.ledger.imported_sources(self.receiver.agent).items()
         own, lasts = self.job.target.agent, not self.job.grant
         usable = [name for name, body in known if not body.get("quarantined") and not (lasts and body.get("grant"))]
         return [own, *(name for name in usable if name != own)]
@@ -551,7 +551,7 @@ class SourceImporter:
     def _register(self, signer: str | None) -> None:
         job = self.job
         ledger, name = job.brain.ledger, job.target.agent
-        known = ledger.annexes(self.receiver.agent).get(name)
+        known = ledger.imported_sources(self.receiver.agent).get(name)
         news = job.counts["stored"] or job.counts["outcomes"]
         if not (news or job.counts["quarantined"]) and (known is not None or not self._seen_before):
             return
@@ -562,13 +562,13 @@ class SourceImporter:
             "grant": job.grant,
             "signer": signer,
         }
-        if news and not job.grant and signer is None:  # whoever that was, it is not known to be the one from before
+        if news and not job.grant and signer is None:  # an unsigned source may not be the same as before
             body[SINCE] = job.brain.sources.now().isoformat()
         elif known is not None and SINCE in known:
             body[SINCE] = known[SINCE]
         if known is None or {key: known.get(key) for key in body} != body or known.get("quarantined"):
             with job.acting():
-                ledger.annex(name, body)
+                ledger.set_imported_source(name, body)
 
 
 def _alternative_id(origin_key: OriginKey) -> str:

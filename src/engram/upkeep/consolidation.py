@@ -1,10 +1,10 @@
-"""From many memories to few: statements that say the same, what was seen again and again, and topics in short.
+"""Consolidate memories: merge equal statements, turn repeated observations into facts, summarise topics.
 
-What is made is derived and names its sources. It is committed before anything else changes, no source is ever deleted,
-all of it can be taken back, and doing it twice makes nothing new.
+Results are derived and name their sources. A result is committed before its sources change, no source is deleted,
+everything can be undone, and repeating a consolidation makes nothing new.
 
-Whether two statements say the same is decided by their words, not by vectors: to an embedder, "enabled" and "disabled"
-are nearer to each other than most synonyms are.
+Statements are compared by their words, not by vectors: for an embedder, "enabled" and "disabled" are nearer to each
+other than most synonyms.
 """
 
 from __future__ import annotations
@@ -34,35 +34,37 @@ from engram.system import batched
 from engram.text.terms import digest, normal_form, query_terms
 
 CONSOLIDATED, UNDONE = "consolidated", "consolidation-undone"
-"""Events: a source that something was made of, and something that was taken back and is not to be made again."""
+"""Kinds of events: a source of a result, and a result that was undone and must not be made again."""
 MARK = "consolidated"
-"""The tag of what is made, and the name under which its metadata say how."""
+"""Tag and metadata key of results."""
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
-DAYS = 3
-"""On so many different days an observation must have been made to be taken as a fact."""
-LEAST_WORDS = 3
-CLUSTER = 5
-"""So many things about one topic are worth a summary."""
-COMMON = 0.25
-"""What more than this share of all texts has tells nothing about a topic, unless the texts are few."""
-FEW = 50
-TIED = 0.25
-"""This share of all that have the rarer of two words must have both: in many texts, any two meet by chance."""
-MOST_WORDS = 16
-"""So many words of a text, the rarest of those that others have, are looked at."""
-NAMED = 100
-"""So many sources a memory can name; events name the others."""
-MOST_EVIDENCE = 100
-MOST_TAGS = 100
+MIN_DAYS = 3
+"""Number of different days on which an observation must have been made to become a fact."""
+MIN_WORDS = 3
+MIN_CLUSTER = 5
+"""Minimum number of texts about a topic for a summary."""
+MAX_TERM_SHARE = 0.25
+"""A word in a greater share of all texts does not characterise a topic, unless there are few texts."""
+MIN_TERM_LIMIT = 50
+MIN_PAIR_SHARE = 0.25
+"""Minimum share of the texts with the rarer of two words that must have both: in many texts, any two words meet by
+chance.
+"""
+MAX_WORDS = 16
+"""Number of words considered in a text: the rarest of those that occur in others."""
+MAX_SOURCES = 100
+"""Number of sources that a memory can name; events name the others."""
+MAX_EVIDENCE = 100
+MAX_TAGS = 100
 SUMMARY_TOKENS = 150
 PAGE = 500
 
 SUMMARISED = frozenset({MemoryType.OBSERVATION, MemoryType.RESULT})
-_EMPTY = frozenset("a an the do does really actually basically simply".split())
-"""Words without which a statement says the same; `is`, `was`, `can`, `only`, `just` and `very` are not among them."""
-_PASSING = frozenset("today yesterday tomorrow tonight now currently this ago last next again still".split())
-"""Who says so speaks of a moment, not of how things are."""
-_GENERAL = frozenset(
+_IGNORED_WORDS = frozenset("a an the do does really actually basically simply".split())
+"""Words that do not change a statement; `is`, `was`, `can`, `only`, `just` and `very` are not among them."""
+_TEMPORARY_WORDS = frozenset("today yesterday tomorrow tonight now currently this ago last next again still".split())
+"""Words that make a statement about a moment, which is no lasting fact."""
+_GENERAL_WORDS = frozenset(
     term
     for word in """
         able add again almost already also always another any anybody anymore april ask august bad become begin
@@ -77,8 +79,8 @@ _GENERAL = frozenset(
     """.split()
     for term in query_terms(word)
 )
-"""Words for what anything can do, be or need, and for when: texts that share them are not about one thing by that."""
-_SAME = {
+"""Words that do not characterise a topic: they fit many things, or name a time."""
+_SYNONYMS = {
     word: line.split()[0]
     for line in """
         large big
@@ -119,7 +121,7 @@ _SAME = {
     """.strip().splitlines()
     for word in line.split()
 }
-"""Words that stand for the same in any statement; words that only mostly do, such as `run` and `use`, are not here."""
+"""Words with the same meaning in every statement; `run` and `use`, for example, are not."""
 _LEFT, _RIGHT = "\"'`“”‘’«»([{", "\"'`“”‘’«»)]},;:!.…"
 _CANNOT = re.compile(r"\bcan(?:not|[’']t)\b", re.IGNORECASE)
 _WILL_NOT = re.compile(r"\bwon[’']t\b", re.IGNORECASE)
@@ -131,8 +133,8 @@ _how: TypeAdapter[How] = TypeAdapter(How)
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Where one agent's memories are consolidated, and with what."""
+class ConsolidationContext:
+    """The store and scope of one agent, with the functions that consolidation needs."""
 
     store: Store
     scope: Scope
@@ -142,30 +144,30 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What was consolidated before: the sources of what was made, and what was taken back."""
+class ConsolidationHistory:
+    """Earlier consolidations: the sources of each result, and the undone ones."""
 
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     undone: frozenset[str] = frozenset()
-    """By key."""
+    """Keys of undone steps."""
     declined: frozenset[str] = frozenset()
-    """Sources of summaries that were taken back."""
+    """Sources of undone summaries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to make, or to add evidence to, from its sources, the oldest first."""
+class ConsolidationStep:
+    """A result to make, or to add evidence to, with its sources, oldest first."""
 
     how: How
     key: str
     text: str
     sources: tuple[Memory, ...]
     made: Memory | None = None
-    """What was made before from others that say the same."""
+    """The existing result that the sources add evidence to."""
 
     @property
     def reason(self) -> str:
-        """Why this is worth doing, for a person."""
+        """The reason for the step, for users."""
         count = len(self.sources)
         if self.how == "summary":
             return f"{count} memories about one topic"
@@ -176,25 +178,25 @@ class Step:
 
 
 def statement(text: str) -> tuple[str, ...]:
-    """What a text states, word by word in its order: equal for two that differ in wording only.
+    """Normalise a text to a tuple of words, which is equal for differently worded equal statements.
 
-    Case, articles, punctuation, contracted negations and a few words that mean the same do not matter; numbers, names,
-    negations, the order of words and every other word do.
+    Case, articles, punctuation, contracted negations and some synonyms are ignored; numbers, names, negations, word
+    order and all other words count.
     """
     spelt = _NOT.sub(" not", _WILL_NOT.sub("will not", _CANNOT.sub("can not", text)))
     opening = _OPENING.match(spelt)
-    words = [_word(word) for word in normal_form(spelt[opening.end() :] if opening else spelt).split()]
-    found = tuple(word for word in words if word and word not in _EMPTY)
+    words = [_normal_word(word) for word in normal_form(spelt[opening.end() :] if opening else spelt).split()]
+    found = tuple(word for word in words if word and word not in _IGNORED_WORDS)
     return (*found, "?") if text.rstrip().endswith(("?", "？")) else found
 
 
-def _word(word: str) -> str:
+def _normal_word(word: str) -> str:
     bare = word.lstrip(_LEFT).rstrip(_RIGHT).removesuffix("?").rstrip(_RIGHT)
-    return _SAME.get(bare, bare)
+    return _SYNONYMS.get(bare, bare)
 
 
-def past_of(events: Iterable[Event]) -> Past:
-    """What was consolidated and taken back before, from an agent's events."""
+def history_of(events: Iterable[Event]) -> ConsolidationHistory:
+    """Collect earlier consolidations from an agent's events."""
     sources, undone, declined = defaultdict[str, set[str]](set), set[str](), set[str]()
     for event in events:
         if event.kind == CONSOLIDATED:
@@ -205,47 +207,47 @@ def past_of(events: Iterable[Event]) -> Past:
             if event.body.get("how") == "summary" and isinstance(several, list):
                 declined.update(map(str, several))
     kept = {made: frozenset(ids) for made, ids in sources.items()}
-    return Past(kept, frozenset(undone), frozenset(declined))
+    return ConsolidationHistory(kept, frozenset(undone), frozenset(declined))
 
 
-def standing(events: Iterable[Event]) -> dict[str, set[str]]:
-    """What was made, with the sources that it stands on."""
-    return {made: set(sources) for made, sources in past_of(events).sources.items()}
+def sources_by_result(events: Iterable[Event]) -> dict[str, set[str]]:
+    """Return the sources of each result."""
+    return {made: set(sources) for made, sources in history_of(events).sources.items()}
 
 
-def merges(events: Iterable[Event]) -> set[str]:
-    """What was made by merging, and so has ended its sources."""
+def merged_results(events: Iterable[Event]) -> set[str]:
+    """Return the results of merges, which have ended their sources."""
     return {event.subject for event in events if event.kind == CONSOLIDATED and event.body.get("how") == "merge"}
 
 
-def made_anew(events: Iterable[Event]) -> set[str]:
-    """The keys of all that is there and was made of others: what has one of them would only repeat it."""
+def consolidated_keys(events: Iterable[Event]) -> set[str]:
+    """Return the keys of all existing results."""
     return {event.topic for event in events if event.kind == CONSOLIDATED and event.topic}
 
 
-def unfinished(memories: Iterable[Memory], past: Past) -> list[str]:
-    """What was to be taken back and is still there: somebody was stopped in between."""
-    return [memory.id for memory in memories if made_by(memory) in past.undone]
+def unfinished_undos(memories: Iterable[Memory], past: ConsolidationHistory) -> list[str]:
+    """Return the results whose undoing was interrupted."""
+    return [memory.id for memory in memories if step_key(memory) in past.undone]
 
 
-def plan(memories: Iterable[Memory], past: Past, now: datetime) -> list[Step]:
-    """What there is to consolidate among one agent's memories, in a stable order."""
+def plan(memories: Iterable[Memory], past: ConsolidationHistory, now: datetime) -> list[ConsolidationStep]:
+    """Plan the consolidation of one agent's memories, in a deterministic order."""
     ordered = sorted(memories, key=lambda memory: (memory.happened_at, memory.id))
-    made = {key: memory for memory in ordered if _valid(memory, now) and (key := made_by(memory))}
-    rest = [memory for memory in ordered if not _is_made(memory)]
-    same, facts = _merges(rest, now), _facts(rest, now)
-    steps = [_step("merge", key, group, made.get(key), past) for key, group in same.items()]
-    steps += [_step("fact", key, group, made.get(key), past) for key, group in facts.items()]
-    steps += [_summary(group) for group in _topics(rest, past)]
+    made = {key: memory for memory in ordered if _valid(memory, now) and (key := step_key(memory))}
+    rest = [memory for memory in ordered if not _is_consolidated(memory)]
+    same, facts = _merge_groups(rest, now), _fact_groups(rest, now)
+    steps = [_make_step("merge", key, group, made.get(key), past) for key, group in same.items()]
+    steps += [_make_step("fact", key, group, made.get(key), past) for key, group in facts.items()]
+    steps += [_summary_step(group) for group in _topic_groups(rest, past)]
     return [step for step in steps if step is not None and step.key not in past.undone]
 
 
-def _is_made(memory: Memory) -> bool:
+def _is_consolidated(memory: Memory) -> bool:
     return MARK in memory.metadata
 
 
-def made_by(memory: Memory) -> str:
-    """The key of the step that made a memory; empty for all others."""
+def step_key(memory: Memory) -> str:
+    """Return the key of the step that made a memory; empty if it is no result."""
     said = memory.metadata.get(MARK)
     return str(said.get("key", "")) if isinstance(said, dict) else ""
 
@@ -254,8 +256,8 @@ def _valid(memory: Memory, now: datetime) -> bool:
     return memory.valid_from < now and memory.valid_until in {None, FOREVER}
 
 
-def _merges(memories: Iterable[Memory], now: datetime) -> dict[str, list[Memory]]:
-    """Plain statements by what they say, the most trusted first; facts with a subject are ordered by their memory."""
+def _merge_groups(memories: Iterable[Memory], now: datetime) -> dict[str, list[Memory]]:
+    """Group plain statements by their meaning, the most trusted first; facts with a subject are excluded."""
     groups = defaultdict[str, list[Memory]](list)
     for memory in memories:
         content = memory.content
@@ -268,56 +270,58 @@ def _merges(memories: Iterable[Memory], now: datetime) -> dict[str, list[Memory]
     return {key: sorted(group, key=lambda memory: -memory.trust) for key, group in groups.items()}
 
 
-def _facts(memories: Sequence[Memory], now: datetime) -> dict[str, list[Memory]]:
-    """What was observed on enough different days, unless somebody has stated it already; echoes are no observations."""
+def _fact_groups(memories: Sequence[Memory], now: datetime) -> dict[str, list[Memory]]:
+    """Group observations made on enough days and not stated yet; derived observations are excluded."""
     groups, stated = defaultdict[tuple[str, ...], list[Memory]](list), set[tuple[str, ...]]()
     for memory in memories:
         if memory.kind == MemoryType.KNOWLEDGE and _valid(memory, now):
             stated.add(statement(memory.text))
         elif memory.kind == MemoryType.OBSERVATION and not memory.provenance.sources:
             words = statement(memory.text)
-            if len(words) >= LEAST_WORDS and words[-1] != "?" and not _PASSING & set(words):
+            if len(words) >= MIN_WORDS and words[-1] != "?" and not _TEMPORARY_WORDS & set(words):
                 groups[(normal_form(memory.context), *words)].append(memory)
     return {
         digest("fact", *key): group
         for key, group in groups.items()
-        if key[1:] not in stated and len({memory.happened_at.date() for memory in group}) >= DAYS
+        if key[1:] not in stated and len({memory.happened_at.date() for memory in group}) >= MIN_DAYS
     }
 
 
-def _step(how: How, key: str, group: Sequence[Memory], made: Memory | None, past: Past) -> Step | None:
+def _make_step(
+    how: How, key: str, group: Sequence[Memory], made: Memory | None, past: ConsolidationHistory
+) -> ConsolidationStep | None:
     known = frozenset[str]()
     if made is not None and how == "fact":
         known = past.sources.get(made.id, frozenset()).union(made.provenance.sources)
     fresh = tuple(memory for memory in group if memory.id not in known)
     if not fresh or (made is None and len(fresh) < 2):
         return None
-    return Step(how, key, made.text if made else fresh[0].text, fresh, made)
+    return ConsolidationStep(how, key, made.text if made else fresh[0].text, fresh, made)
 
 
-def _topics(memories: Sequence[Memory], past: Past) -> list[list[Memory]]:
-    """Clusters of what happened that no summary has yet, the largest first."""
+def _topic_groups(memories: Sequence[Memory], past: ConsolidationHistory) -> list[list[Memory]]:
+    """Return groups of events about a topic that are in no summary yet, the largest first."""
     events = [memory for memory in memories if memory.kind in SUMMARISED]
     used = past.declined.union(*past.sources.values())
     found = topics([memory.text for memory in events], {n for n, memory in enumerate(events) if memory.id in used})
-    return [[events[number] for number in cluster][:NAMED] for cluster in found]
+    return [[events[number] for number in cluster][:MAX_SOURCES] for cluster in found]
 
 
 def topics(texts: Sequence[str], used: Collection[int] = frozenset()) -> list[list[int]]:
-    """Texts by what they are about, as their numbers in order; `used` ones say what is common, but belong nowhere.
+    """Cluster texts by topic, as lists of their numbers; `used` ones count for word frequencies only.
 
-    A topic is two telling words that enough different texts share, wherever in them. Words that most of these have are
-    what the topic is about as well: whoever has two of all these belongs to it.
+    A topic begins with two characteristic words that enough different texts share. Words that most of these texts have
+    belong to the topic, too, and a text with any two of its words belongs to it.
     """
     states = [statement(text) for text in texts]
-    words = [frozenset(query_terms(" ".join(state))) - _GENERAL for state in states]
+    words = [frozenset(query_terms(" ".join(state))) - _GENERAL_WORDS for state in states]
     holders = Counter(word for own in words for word in own if not word.isdecimal())
-    most = max(COMMON * len(texts), FEW)
-    telling = {word for word, count in holders.items() if CLUSTER <= count <= most}
+    most = max(MAX_TERM_SHARE * len(texts), MIN_TERM_LIMIT)
+    telling = {word for word, count in holders.items() if MIN_CLUSTER <= count <= most}
     having, sharing = defaultdict[str, list[int]](list), defaultdict[tuple[str, str], list[int]](list)
     for number, own in enumerate(words):
         if number not in used:
-            rarest = sorted(own & telling, key=lambda word: (holders[word], word))[:MOST_WORDS]
+            rarest = sorted(own & telling, key=lambda word: (holders[word], word))[:MAX_WORDS]
             for word in rarest:
                 having[word].append(number)
             for pair in combinations(sorted(rarest), 2):
@@ -325,14 +329,14 @@ def topics(texts: Sequence[str], used: Collection[int] = frozenset()) -> list[li
     waiting = [
         (-len(several), pair)
         for pair, several in sharing.items()
-        if len(several) >= max(CLUSTER, TIED * min(holders[word] for word in pair))
+        if len(several) >= max(MIN_CLUSTER, MIN_PAIR_SHARE * min(holders[word] for word in pair))
     ]
     heapq.heapify(waiting)
     taken, found = set[int](), list[list[int]]()
     while waiting:
         count, pair = heapq.heappop(waiting)
         several = [number for number in sharing[pair] if number not in taken]
-        if len({states[number] for number in several}) < CLUSTER:
+        if len({states[number] for number in several}) < MIN_CLUSTER:
             continue
         if len(several) < -count:  # others have taken some of them meanwhile
             heapq.heappush(waiting, (-len(several), pair))
@@ -345,87 +349,86 @@ def topics(texts: Sequence[str], used: Collection[int] = frozenset()) -> list[li
     return found
 
 
-def _summary(group: Sequence[Memory]) -> Step:
+def _summary_step(group: Sequence[Memory]) -> ConsolidationStep:
     text = summarise([Utterance("", memory.text) for memory in group], SUMMARY_TOKENS)
-    return Step("summary", digest("summary", *(memory.id for memory in group)), text, tuple(group))
+    return ConsolidationStep("summary", digest("summary", *(memory.id for memory in group)), text, tuple(group))
 
 
-def described(step: Step, agent: str, id: str | None = None) -> Consolidation:
-    """A step as a user sees it."""
+def to_report(step: ConsolidationStep, agent: str, id: str | None = None) -> Consolidation:
+    """Convert a step to its report."""
     sources = tuple(memory.id for memory in step.sources)
     return Consolidation(id=id, agent=agent, how=step.how, text=step.text, sources=sources, reason=step.reason)
 
 
-def make(step: Step, desk: Desk, now: datetime) -> Consolidation:
-    """Make what a step says, then note its sources, then end those that it replaces; each is committed by itself.
+def carry_out(step: ConsolidationStep, context: ConsolidationContext, now: datetime) -> Consolidation:
+    """Store the result of a step, then its sources, then the end of replaced sources, each in its own transaction.
 
-    Stopped in between, it is finished by doing it again.
+    After an interruption, it can be repeated.
     """
-    entries = [prepare(draft, desk.scope, desk.redactor, desk.sources)[0] for draft in drafts(step)]
-    entries = entries if step.made else [*desk.embed(entries[:1])[0], *entries[1:]]
+    entries = [prepare(draft, context.scope, context.redactor, context.sources)[0] for draft in make_drafts(step)]
+    entries = entries if step.made else [*context.embed(entries[:1])[0], *entries[1:]]
     id = None if step.made is None else step.made.id
     for some in batched(entries, PAGE):
-        receipts = desk.store.add(desk.scope, some)
+        receipts = context.store.add(context.scope, some)
         id = id or receipts[0].id
     if id is None:
-        raise Conflict("what was consolidated is kept under another key; run it again")
+        raise Conflict("the result is already stored under another key; run it again")
     for events in batched([_event(step, id, source, now) for source in step.sources], PAGE):
-        desk.store.append(desk.scope, events)
+        context.store.append(context.scope, events)
     for source in step.sources if step.how == "merge" else ():
-        _annotate(desk, source.id, now)
-    return described(step, desk.scope.agent, id)
+        _set_end(context, source.id, now)
+    return to_report(step, context.scope.agent, id)
 
 
-def drafts(step: Step) -> list[Draft]:
-    """The new memory first, and then evidence for it: all that its sources had."""
+def make_drafts(step: ConsolidationStep) -> list[Draft]:
+    """Make the drafts of a step: the result, followed by the evidence of its sources."""
     if step.how == "summary":
         return [_draft(step, step.sources[0], "")]
     return [
         _draft(step, source, f" {source.id} {number}")
         for source in step.sources
-        for number in range(min(source.evidence, MOST_EVIDENCE))
+        for number in range(min(source.evidence, MAX_EVIDENCE))
     ]
 
 
-def undo(id: str, desk: Desk) -> Consolidation:
-    """Take back what was made: its sources are valid again, it is gone, and it will not be made again.
+def undo(id: str, context: ConsolidationContext) -> Consolidation:
+    """Undo a consolidation: its sources are valid again, the result is deleted, and it is not made again.
 
-    That it is to be taken back is written first: stopped in between, the next consolidation finishes it. Raises
-    `NotFound` if nothing was consolidated under this id, `Conflict` if all its sources are gone, and `NotAllowed` if it
-    is held.
+    The intention is stored first: after an interruption, the next consolidation completes it. Raises `NotFound` if the
+    id is no result, `Conflict` if all its sources are gone, and `NotAllowed` if it is under a legal hold.
     """
-    (made,) = desk.store.get(desk.scope, [id])
+    (made,) = context.store.get(context.scope, [id])
     said = {} if made is None else made.metadata.get(MARK)
-    if made is None or not isinstance(said, dict) or not made_by(made):
-        raise NotFound(f"nothing was consolidated as {id}", hint=Hint(f"memory list --tag {MARK}", "shows what was"))
-    holds.refuse_if_held(desk.store, desk.scope, [made])
-    how = _how.validate_python(said.get("how"))
-    events = [event for event in desk.store.events_of(desk.scope, [id]) if event.kind == CONSOLIDATED]
-    sources = tuple(str(event.body.get("source")) for event in events) or made.provenance.sources
-    there = [source for source in desk.store.get(desk.scope, sources) if source is not None]
-    if how == "merge" and not there:
-        raise Conflict(
-            f"nothing is left of what {id} was made of", hint=Hint(f"memory forget {id}", "lets go of it, too")
+    if made is None or not isinstance(said, dict) or not step_key(made):
+        raise NotFound(
+            f"{id} is no result of a consolidation", hint=Hint(f"memory list --tag {MARK}", "shows the results")
         )
+    holds.refuse_if_held(context.store, context.scope, [made])
+    how = _how.validate_python(said.get("how"))
+    events = [event for event in context.store.events_of(context.scope, [id]) if event.kind == CONSOLIDATED]
+    sources = tuple(str(event.body.get("source")) for event in events) or made.provenance.sources
+    there = [source for source in context.store.get(context.scope, sources) if source is not None]
+    if how == "merge" and not there:
+        raise Conflict(f"all sources of {id} were deleted", hint=Hint(f"memory forget {id}", "deletes it, too"))
     body: dict[str, JsonValue] = {"how": how, "sources": [*sources]}
-    key = made_by(made)
-    desk.store.append(desk.scope, [Event(f"{UNDONE}:{key}", UNDONE, desk.sources.now(), "", key, body)])
+    key = step_key(made)
+    context.store.append(context.scope, [Event(f"{UNDONE}:{key}", UNDONE, context.sources.now(), "", key, body)])
     for source in there if how == "merge" else ():
         if source.valid_until is not None:
-            _annotate(desk, source.id, FOREVER)
-    desk.store.forget(desk.scope, [id])
+            _set_end(context, source.id, FOREVER)
+    context.store.forget(context.scope, [id])
     return Consolidation(id=id, agent=made.agent, how=how, text=made.text, sources=sources, reason="taken back")
 
 
-def _draft(step: Step, source: Memory, suffix: str) -> Draft:
-    """What is kept for one source; of the first draft, all that the sources have together."""
+def _draft(step: ConsolidationStep, source: Memory, suffix: str) -> Draft:
+    """Make the draft for one source; the first draft combines all sources."""
     first = source is step.sources[0] and step.made is None
-    word = _word_of(step, source)
+    word = _trusted_source(step, source)
     mark: dict[str, JsonValue] = {"how": step.how, "key": step.key}
     return Draft(
         step.text,
         kind=MemoryType.REFLECTION if step.how == "summary" else MemoryType.KNOWLEDGE,
-        tags=(MARK, *(tag for tag in source.tags if tag != MARK))[:MOST_TAGS],
+        tags=(MARK, *(tag for tag in source.tags if tag != MARK))[:MAX_TAGS],
         at=max(each.happened_at for each in step.sources) if first else source.happened_at,
         importance=max(each.importance for each in step.sources) if first else source.importance,
         confidence=max(each.confidence for each in step.sources) if first else source.confidence,
@@ -433,32 +436,32 @@ def _draft(step: Step, source: Memory, suffix: str) -> Draft:
         metadata={MARK: mark},
         context="" if step.how == "summary" else source.context,
         content=_content(step, source),
-        sources=tuple(each.id for each in step.sources[:NAMED]) if first else (source.id,),
+        sources=tuple(each.id for each in step.sources[:MAX_SOURCES]) if first else (source.id,),
         origin=word.provenance.origin,
         trust=word.trust,
         valid_from=min(each.valid_from for each in step.sources) if first else None,
     )
 
 
-def _word_of(step: Step, source: Memory) -> Memory:
-    """On whose word it is: a statement is whoever's says it; what only several make is the least trusted one's."""
+def _trusted_source(step: ConsolidationStep, source: Memory) -> Memory:
+    """Return the memory whose trust applies: for a merge the source, otherwise the least trusted one."""
     return source if step.how == "merge" else min(step.sources, key=lambda each: each.trust)
 
 
-def _content(step: Step, source: Memory) -> dict[str, JsonValue]:
-    """What tells what is made from its sources, which a statement of the same words would otherwise join."""
+def _content(step: ConsolidationStep, source: Memory) -> dict[str, JsonValue]:
+    """Return content that keeps the result from being merged with equal statements."""
     if step.how == "summary":
         return {}
     own = source.content.model_dump(mode="json", exclude_defaults=True) if step.how == "merge" else {}
     return own | {"kind": MemoryType.KNOWLEDGE, "knowledge_type": f"{own.get('knowledge_type', '')} {MARK}".strip()}
 
 
-def _event(step: Step, made: str, source: Memory, now: datetime) -> Event:
+def _event(step: ConsolidationStep, made: str, source: Memory, now: datetime) -> Event:
     body: dict[str, JsonValue] = {"source": source.id, "how": step.how}
     return Event(f"{CONSOLIDATED}:{made}:{source.id}", CONSOLIDATED, now, made, step.key, body)
 
 
-def _annotate(desk: Desk, id: str, until: datetime) -> None:
-    """Say until when a source is valid, if it still exists."""
+def _set_end(context: ConsolidationContext, id: str, until: datetime) -> None:
+    """Set the end of a source's validity, if it still exists."""
     with suppress(NotFound):
-        desk.store.annotate(desk.scope, id, Changes(valid_until=until), None)
+        context.store.annotate(context.scope, id, Changes(valid_until=until), None)

@@ -1,4 +1,4 @@
-"""Copy a whole database to another one."""
+"""Copy a whole database to another back end."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from engram.ports import (
 
 PAGE = 500
 STAYS_BEHIND = frozenset({"audit", "audit_checkpoints", "api_keys"})
-"""What is about this database rather than its memories."""
+"""Tables about the database itself, which a target may lack."""
 Progress = Callable[[int, int], None]
 
 
 def copy(source: Store, target: Store, name: str, progress: Progress | None = None) -> Mapping[str, int]:
-    """Copy everything from one database to another that is new; how many rows of each table.
+    """Copy everything to a new database; returns the number of rows of each table.
 
-    It can be stopped and started again: `name` tells the source from others. At the end both are counted and summed
-    up; raises `Conflict` if they differ, which they do when somebody wrote to the source meanwhile, or something in
-    it expired. The audit trail and callers' keys stay behind if the target keeps none.
+    An interrupted copy can be continued: `name` identifies the source. At the end, checksums are compared; raises
+    `Conflict` if they differ because the source was written to or something expired. The audit trail and API keys are
+    not copied to a target that does not support them.
     """
     giver, taker = _copied(source), _copied(target)
     tables = [table for table in giver.tables() if table in taker.tables() or table not in STAYS_BEHIND]
     before = {table: giver.tally(table) for table in tables}
     lost = [table for table in tables if table not in taker.tables()]
     if lost := [table for table in lost if before.pop(table).rows]:
-        raise Unsupported(f"the target cannot keep {', '.join(lost)}; nothing was copied. Name another target")
+        raise Unsupported(f"the target does not support {', '.join(lost)}; nothing was copied. Choose another target")
     total, done = sum(tally.rows for tally in before.values()), 0
     taker.begin_copy(name)
     for table in before:
@@ -44,8 +44,8 @@ def copy(source: Store, target: Store, name: str, progress: Progress | None = No
     for table, tally in before.items():
         if taker.tally(table) != tally:
             raise Conflict(
-                f"the copy of {table} is not what the source was; nobody may write meanwhile, and nothing may expire. "
-                "Copy it anew, to a new database"
+                f"the copy of {table} differs from the source; during a copy, nothing may be "
+                "written to the source or expire in it. Copy it again to a new database"
             )
     if isinstance(target, KeepsAudit):
         target.note([AuditAction("copy", target=name, count=total)])
@@ -54,5 +54,5 @@ def copy(source: Store, target: Store, name: str, progress: Progress | None = No
 
 def _copied(store: Store) -> Copies:
     if not isinstance(store, Copies):
-        raise Unsupported("this store cannot hand over all it keeps; SQLite, PostgreSQL and Redis can be copied")
+        raise Unsupported("this store cannot be copied; SQLite, PostgreSQL and Redis can")
     return store

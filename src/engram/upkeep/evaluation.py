@@ -1,4 +1,4 @@
-"""Evaluate how well memory serves an agent, period by period, and find changes (seed 002's evaluation)."""
+"""Evaluate how useful memory is to an agent, by period, and detect changes (seed 002's evaluation)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from engram.model.upkeep import Drift, EvaluationReport, EvaluationRow, Measure,
 from engram.ports import Credit, CreditsRecalls, Event, KeepsEvents, Scope, Store
 from engram.ports.completed import require
 
-MOST_CREDITS = 100_000
+MAX_CREDITS = 100_000
 PAGE = 2000
 GOOD = 0.5
-CHANCE = 0.05
-"""How often all measures together may cry drift where there is none."""
+FALSE_ALARM_RATE = 0.05
+"""Probability of reporting a change where there is none, over all measures."""
 PERIODS: tuple[Period, ...] = ("day", "week", "month")
 
 
 @dataclass(slots=True)
-class _Counts:
-    """Pairs of some and all, by measure."""
+class _MeasureCounts:
+    """Part and total of each measure."""
 
     pairs: dict[str, list[int]] = field(default_factory=lambda: {name: [0, 0] for name in Measures.model_fields})
 
@@ -33,7 +33,7 @@ class _Counts:
         pair[0], pair[1] = pair[0] + some, pair[1] + all
 
     def measures(self) -> dict[str, Measure]:
-        return {name: measured(some, all) for name, (some, all) in self.pairs.items()}
+        return {name: make_measure(some, all) for name, (some, all) in self.pairs.items()}
 
 
 def evaluate(
@@ -44,15 +44,15 @@ def evaluate(
     until: datetime | None = None,
     period: Period = "week",
 ) -> EvaluationReport:
-    """The evaluation of some agents together, from what was told about their recalls and decisions.
+    """Evaluate some agents together, from the outcomes of their recalls and decisions.
 
-    `since` is inclusive, `until` exclusive. Only periods in which something was told have a row.
+    `since` is inclusive, `until` exclusive. Periods without data have no row.
     """
     if period not in PERIODS:
         raise InvalidInput(f"a period is one of {', '.join(PERIODS)}, not {period!r}")
     require(store, CreditsRecalls, "evaluating recalls")
     require(store, KeepsEvents, "evaluating decisions")
-    credits = [credit for scope in scopes for credit in store.credits(scope, MOST_CREDITS)]
+    credits = [credit for scope in scopes for credit in store.credits(scope, MAX_CREDITS)]
     decisions = [each for scope in scopes for each in _decisions(store, scope)]
     credits = [credit for credit in credits if _within(credit.at, since, until)]
     decisions = [each for each in decisions if _within(each[0], since, until)]
@@ -65,22 +65,22 @@ def report(
     decisions: Iterable[tuple[datetime, bool, float | None]],
     period: Period = "week",
 ) -> EvaluationReport:
-    """The same from values: a decision is when it was taken, whether memory informed it, and how it went, if known."""
-    total, rows = _Counts(), defaultdict[datetime, _Counts](_Counts)
+    """Evaluate values: a decision is its time, whether memory informed it, and its quality, if known."""
+    total, rows = _MeasureCounts(), defaultdict[datetime, _MeasureCounts](_MeasureCounts)
     for credit in credits:
         helped, looked = len(credit.helped), len(credit.helped | credit.hindered)
-        for counts in (total, rows[start_of(credit.at, period)]):
+        for counts in (total, rows[period_start(credit.at, period)]):
             counts.count("retrieval_success", bool(helped), 1)
             counts.count("hit_ratio", helped, looked)
     for at, informed, quality in decisions:
-        for counts in (total, rows[start_of(at, period)]):
+        for counts in (total, rows[period_start(at, period)]):
             counts.count("informed", informed, 1)
             if quality is not None:
                 counts.count("success", quality >= GOOD, 1)
     ordered = [
-        EvaluationRow(start=start, end=end_of(start, period), **rows[start].measures()) for start in sorted(rows)
+        EvaluationRow(start=start, end=period_end(start, period), **rows[start].measures()) for start in sorted(rows)
     ]
-    drift = drifts(ordered)
+    drift = find_drifts(ordered)
     return EvaluationReport(
         agents=agents,
         period=period,
@@ -91,29 +91,29 @@ def report(
     )
 
 
-def measured(some: int, all: int) -> Measure:
-    """A share with its 95% interval, in which the share itself lies."""
+def make_measure(some: int, all: int) -> Measure:
+    """Compute a share with its 95% interval."""
     if not all:
         return Measure(some=some, all=all)
     return Measure(some=some, all=all, share=some / all, interval=wilson(some, all))
 
 
-def drifts(rows: Sequence[EvaluationRow]) -> tuple[Drift, ...]:
-    """For each measure that two periods have, the change that stands out most, lasting or passing.
+def find_drifts(rows: Sequence[EvaluationRow]) -> tuple[Drift, ...]:
+    """Find the clearest change of each measure that at least two periods have.
 
-    Looking at many moments costs certainty, and so does asking several measures.
+    The p-values are corrected for the number of moments examined and of measures.
     """
     having = {name: [row for row in rows if getattr(row, name).all] for name in Measures.model_fields}
     several = {name: found for name, found in having.items() if len(found) > 1}
-    return tuple(_drift(name, found, len(several)) for name, found in several.items())
+    return tuple(_find_drift(name, found, len(several)) for name, found in several.items())
 
 
-def _drift(name: str, rows: Sequence[EvaluationRow], measures: int) -> Drift:
+def _find_drift(name: str, rows: Sequence[EvaluationRow], measures: int) -> Drift:
     pairs = [(measure.some, measure.all) for row in rows if (measure := getattr(row, name))]
     change = scan([some for some, _ in pairs], [all for _, all in pairs], least=1)
     start, end = (change.start, change.end) if change else (1, len(rows))
     inside, outside = pairs[start:end], pairs[:start] + pairs[end:]
-    first, last = (measured(*map(sum, zip(*several, strict=True))) for several in (outside, inside))
+    first, last = (make_measure(*map(sum, zip(*several, strict=True))) for several in (outside, inside))
     doubt = {"doubt": change.doubt} if change else {}
     apart, interval = difference(first.some, first.all, last.some, last.all, **doubt)
     p = change.p if change else 1.0
@@ -123,23 +123,23 @@ def _drift(name: str, rows: Sequence[EvaluationRow], measures: int) -> Drift:
         last=last,
         change=apart,
         p_value=p,
-        drifted=p < CHANCE / measures,
+        drifted=p < FALSE_ALARM_RATE / measures,
         interval=interval,
         since=rows[start].start,
         until=None if end == len(rows) else rows[end - 1].end,
     )
 
 
-def start_of(moment: datetime, period: Period) -> datetime:
-    """When the period began in which a moment lies, in UTC."""
+def period_start(moment: datetime, period: Period) -> datetime:
+    """Return the start of the period that contains a moment, in UTC."""
     day = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if period == "week":
         return day - timedelta(days=day.weekday()) if day.toordinal() > day.weekday() else day
     return day.replace(day=1) if period == "month" else day
 
 
-def end_of(start: datetime, period: Period) -> datetime:
-    """When a period that began then is over."""
+def period_end(start: datetime, period: Period) -> datetime:
+    """Return the end of the period that starts then."""
     latest = datetime.max.replace(tzinfo=UTC)
     if latest - start < timedelta(days=31):
         return latest
@@ -163,7 +163,7 @@ def _decisions(store: KeepsEvents, scope: Scope) -> list[tuple[datetime, bool, f
 
 
 def _note_outcomes(last: dict[str, Event], events: Iterable[Event]) -> None:
-    """Keep the last outcome of each decision, however they came in."""
+    """Keep the latest outcome of each decision, by its number."""
     for event in events:
         if event.kind == happened.OUTCOME:
             before = last.get(event.subject)

@@ -1,4 +1,4 @@
-"""Maintain a database: consolidate and forget memories, evaluate how well they serve, rebuild what is derived."""
+"""Maintain a database: consolidate and forget memories, evaluate their use, rebuild derived data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from engram.ports import (
     CreditsRecalls,
     Entry,
     Event,
-    Filter,
     KeepsEvents,
     KeepsSettings,
     Maintains,
@@ -45,7 +44,7 @@ from engram.retention import archive as archives
 from engram.retention import erasure
 from engram.system import batched
 from engram.upkeep import consolidation, evaluation
-from engram.upkeep.consolidation import Desk
+from engram.upkeep.consolidation import ConsolidationContext
 
 if TYPE_CHECKING:
     from engram.engine import Engram
@@ -56,15 +55,15 @@ BATCH = 64
 MOST = 1_000_000
 MOST_CREDITS = 100_000
 CREDITS = 2000
-"""So many of an agent's newest credits are learned from."""
+"""Number of an agent's newest credits to learn from."""
 DEFAULTS = ForgettingLimits()
-LAST = "forgetting:last"
-"""The setting that says when something was last let go."""
+LAST_FORGETTING = "forgetting:last"
+"""Setting with the time of the last deletion of faded memories."""
 Progress = Callable[[int, int], None]
 
 
 class Upkeep:
-    """Maintenance of one database: consolidate, forget, evaluate, and rebuild what is derived."""
+    """Maintenance of one database: consolidate, forget, evaluate, and rebuild derived data."""
 
     def __init__(self, brain: Engram) -> None:
         self._brain = brain
@@ -74,60 +73,65 @@ class Upkeep:
     def consolidate(
         self, agents: Iterable[str], progress: Progress | None = None, *, dry_run: bool = False
     ) -> list[Consolidation]:
-        """Merge what says the same, make facts of what was seen again and again, and sum up topics; what was made.
+        """Merge equal statements, make facts of repeated observations, and summarise topics; returns the results.
 
-        What is made is committed before its sources end, and no source is deleted. Running it again makes nothing new.
+        Results are committed before their sources end, and no source is deleted. Repeating it makes nothing new.
         """
         made = []
         for agent in agents:
-            desk, now = self._desk(agent), self._brain.sources.now()
-            memories, past = self._all(desk.scope), consolidation.past_of(_feed(desk.store, desk.scope))
-            if (halves := consolidation.unfinished(memories, past)) and not dry_run:
+            context, now = self._context(agent), self._brain.sources.now()
+            memories, past = (
+                list(erasure.iter_memories(self._store, context.scope)),
+                consolidation.history_of(_feed(context.store, context.scope)),
+            )
+            if (halves := consolidation.unfinished_undos(memories, past)) and not dry_run:
                 for id in halves:
-                    # Its sources have gone meanwhile, and it is the last to know; or it is held.
+                    # Its sources were deleted meanwhile, or it is under a legal hold.
                     with suppress(Conflict, NotAllowed):
-                        consolidation.undo(id, desk)
-                memories = self._all(desk.scope)
+                        consolidation.undo(id, context)
+                memories = list(erasure.iter_memories(self._store, context.scope))
             steps = consolidation.plan(memories, past, now)
             for number, step in enumerate(steps, 1):
-                made.append(consolidation.described(step, agent) if dry_run else consolidation.make(step, desk, now))
+                made.append(
+                    consolidation.to_report(step, agent) if dry_run else consolidation.carry_out(step, context, now)
+                )
                 if progress is not None:
                     progress(number, len(steps))
         return made
 
     @acting("")
     def undo(self, agent: str, id: str) -> Consolidation:
-        """Take back what consolidating made, for good; its sources are as they were.
+        """Undo a consolidation for good; its sources are restored.
 
-        Raises `NotFound`, and `NotAllowed` if it is held.
+        Raises `NotFound`, and `NotAllowed` if the result is under a legal hold.
         """
-        return consolidation.undo(id, self._desk(agent))
+        return consolidation.undo(id, self._context(agent))
 
     def fading(self, agents: Iterable[str], limits: ForgettingLimits = DEFAULTS) -> ForgettingReport:
-        """What would be forgotten, weakest first for each agent, and why the rest stays; nothing goes by asking.
+        """Return the memories that `forget` would delete, weakest first for each agent, with counts of the kept ones.
 
-        Recalls count as soon as the store has written that they happened, which it does with the next commit.
+        Recalls count once the store has written them, which it does with the next commit.
         """
         return forgetting_curve.merge_reports(self._fading(agent, limits)[0] for agent in agents)
 
     @acting("")
     def forget(self, agents: Iterable[str], archive: Path, limits: ForgettingLimits = DEFAULTS) -> ForgettingReport:
-        """Forget what faded, after it has been written to a new archive; who was used meanwhile stays.
+        """Write faded memories to a new archive and delete them; those used meanwhile are kept.
 
-        Raises `Conflict` if there is a file already. If nothing faded, no archive is written.
+        Raises `Conflict` if the file exists. If nothing has faded, no archive is written.
         """
         if archive.exists():
-            raise Conflict(f"there is a file at {archive} already; name another one")
-        # A commit, with which the store writes what was recalled until now.
-        self._store.set_setting(LAST, self._brain.sources.now().isoformat())
+            raise Conflict(f"there is already a file at {archive}; give another name")
+        # This commit also writes pending recall statistics.
+        self._store.set_setting(LAST_FORGETTING, self._brain.sources.now().isoformat())
         found = [self._fading(agent, limits) for agent in agents]
         plan = forgetting_curve.merge_reports(each for each, _ in found)
         if not plan.gone:
-            erasure.scrub_store(self._store)  # of what went before, while somebody read the log
+            erasure.scrub_store(self._store)  # also earlier deletions, if a reader prevented it then
             return plan
         memories = {(memory.agent, memory.id): memory for _, own in found for memory in own}
         archives.register(self._store, archive)
-        write_archive(archive, [(each, memories[each.agent, each.id]) for each in plan.gone], self._told_of)
+        write_archive(archive, [(each, memories[each.agent, each.id]) for each in plan.gone], self._events_of)
         gone = []
         for each in plan.gone:
             agent = self._brain.agent(each.agent)
@@ -139,9 +143,9 @@ class Upkeep:
 
     @acting("")
     def restore(self, archive: Path) -> int:
-        """Remember again what an archive holds, under the same ids; how many were not there any more.
+        """Restore the memories of an archive under the same ids; returns the number that were missing.
 
-        Raises `InvalidInput` if it is no archive, or holds secrets or names that no archive of ours would.
+        Raises `InvalidInput` if it is no archive, or contains secrets or names that Engram would not have written.
         """
         kept = archives.read(archive)
         for memory, events in kept:
@@ -149,16 +153,16 @@ class Upkeep:
             told: list[JsonValue] = [memory.model_dump(mode="json"), *(dict(event.body) for event in events)]
             if found := clean_json(self._brain.redactor, told)[1]:
                 names = ", ".join(sorted(set(found)))
-                raise InvalidInput(f"{archive} holds secrets ({names}); somebody has changed it")
+                raise InvalidInput(f"{archive} contains secrets ({names}) and was changed; use an unchanged copy")
         back = 0
         for agent in sorted({memory.agent for memory, _ in kept}):
             own, scope = [each for each in kept if each[0].agent == agent], Scope(agent)
             there = self._store.get(scope, [memory.id for memory, _ in own])
-            again = consolidation.made_anew(_feed(self._store, scope))
+            again = consolidation.consolidated_keys(_feed(self._store, scope))
             lost = [
                 Entry(memory, merge_key=merge_key(memory), events=events)
                 for (memory, events), known in zip(own, there, strict=True)
-                if known is None and consolidation.made_by(memory) not in again
+                if known is None and consolidation.step_key(memory) not in again
             ]
             for some in batched(lost, BATCH):
                 self._store.add(scope, self._brain._parts.embeddings.embed(some)[0])
@@ -173,25 +177,25 @@ class Upkeep:
         until: datetime | None = None,
         period: Period = "week",
     ) -> EvaluationReport:
-        """How well memory serves these agents together, period by period, and whether that drifts."""
+        """Evaluate how useful memory is to these agents together, by period, and whether that changes."""
         scopes = [Scope(agent) for agent in agents]
         return evaluation.evaluate(self._store, scopes, since=since, until=until, period=period)
 
     def rebuild(self, progress: Progress | None = None) -> Mapping[str, int]:
-        """Make all that is derived again from the canonical rows: indexes, missing vectors, and what was learned."""
+        """Rebuild all derived data from the canonical rows: indexes, missing vectors, learned patterns."""
         rebuilt = self.database.rebuild(progress)
         patterns = sum(self.relearn(self._brain.agents()).values())
         return {**rebuilt, "vectors": self.reembed(progress), "patterns": patterns}
 
     def relearn(self, agents: Iterable[str]) -> Mapping[str, int]:
-        """Learn everything again from what these agents recorded; how many failure patterns each has."""
+        """Learn again from everything these agents recorded; returns the number of failure patterns of each."""
         return {agent: self._brain._parts.experience.anew(Scope(agent)) for agent in agents}
 
     def reembed(self, progress: Progress | None = None, *, drop_old: bool = False) -> int:
-        """Give every memory its vectors of the embedder in use; how many memories got some.
+        """Embed every memory with the current embedder; returns the number of memories embedded.
 
-        Each batch is committed, so it can be stopped and started again. The vectors of other embedders stay until
-        all are done, and then only go when `drop_old` says so.
+        Each batch is committed, so it can be interrupted and repeated. Vectors of other embedders are kept until all
+        are done, and then deleted only with `drop_old`.
         """
         require(self._store, MirrorsVectors, "filling in missing vectors")
         store, embedder = self._store, self._brain.embedder
@@ -200,7 +204,7 @@ class Upkeep:
         while batch := store.unembedded(LONG_TERM, embedder.identity, BATCH):
             given = zip(batch, self._brain._parts.embeddings.vectors_of(batch), strict=True)
             store.place([(Scope(memory.agent), memory.id, placed) for memory, own in given for placed in own])
-            done += len(batch)  # who was forgotten meanwhile lacks nothing
+            done += len(batch)  # memories deleted meanwhile need no vector
             if progress is not None:
                 progress(done, max(total, done))
         store.set_embedder(embedder.identity)
@@ -209,19 +213,19 @@ class Upkeep:
         return done
 
     def missing_vectors(self) -> int:
-        """How many memories have no vector of the embedder in use; 0 if the store keeps its vectors by itself."""
-        return unplaced(self._store, self._brain.embedder.identity)
+        """Count the memories without a vector of the current embedder; 0 if the store manages vectors itself."""
+        return count_missing_vectors(self._store, self._brain.embedder.identity)
 
     def sync(self, progress: Progress | None = None, *, anew: bool = False) -> int:
-        """Bring the vector database in step with the mirrored vectors; how many were handed over."""
+        """Synchronise the vector database with the mirrored vectors; returns the number sent."""
         if not isinstance(self._store, SyncsVectors):
-            raise Unsupported("this store has no vector database beside it; there is nothing to bring in step")
+            raise Unsupported("this store has no separate vector database; there is nothing to synchronise")
         return self._store.sync(anew=anew, progress=progress)
 
     def tune(self, *, dry_run: bool = False) -> Mapping[str, Outcome]:
-        """Learn from credits how to rank recalls; return the decision for each agent that has credited.
+        """Learn from credits how to rank recalls; returns the decision for each agent with credits.
 
-        What is learned is used only if it proves to be better, and no longer when it ceases to be.
+        The result is used only if it proves to be better, and only as long as it is.
         """
         store = self._store
         require(store, CreditsRecalls, "learning from recalls")
@@ -239,7 +243,7 @@ class Upkeep:
 
     @property
     def database(self) -> Maintains:
-        """The store, to check, describe and back it up. Raises `Unsupported` if it is no database of this process."""
+        """The store's maintenance interface. Raises `Unsupported` if the database is not local to this process."""
         if not isinstance(self._store, Maintains):
             raise Unsupported(
                 "this store has nothing to maintain here; a server has its own tools",
@@ -247,16 +251,16 @@ class Upkeep:
             )
         return self._store
 
-    def _told_of(self, memory: Memory) -> list[Event]:
-        """What goes with a memory and must come back with it, such as what it was made of."""
+    def _events_of(self, memory: Memory) -> list[Event]:
+        """Return the events of a memory, which are archived and restored with it."""
         return self._store.events_of(Scope(memory.agent), [memory.id])
 
     def _fading(self, agent: str, limits: ForgettingLimits) -> tuple[ForgettingReport, list[Memory]]:
         scope, store = Scope(agent), self._store
-        memories = self._all(scope)
+        memories = list(erasure.iter_memories(store, scope))
         credits = store.credits(scope, MOST_CREDITS)
         events = _feed(store, scope)
-        made = consolidation.standing(events)
+        made = consolidation.sources_by_result(events)
         cited = set[str]().union(*made.values())
         learned = {event.subject for event in events if event.kind != consolidation.CONSOLIDATED}
         learned |= {id for pattern in self._brain.agent(agent).learning.failures(quiet=True) for id in pattern.episodes}
@@ -265,26 +269,18 @@ class Upkeep:
         found = fade(memories, cited=cited)
         held = holds.active_holds(store)
         kept = {memory.id for memory in memories if holds.find_hold(held, agent, memory)} if held else set[str]()
-        if merges := {each.id for each in found.gone} & consolidation.merges(events):
-            found = _with_sources(found, merges, memories, made, kept, fade)
+        if merges := {each.id for each in found.gone} & consolidation.merged_results(events):
+            found = _keep_merges_whole(found, merges, memories, made, kept, fade)
         if stay := [each for each in found.gone if each.id in kept]:
             rest = tuple(each for each in found.gone if each.id not in kept)
             found = found.model_copy(update={"gone": rest, "kept": {**found.kept, "held": len(stay)}})
         weak = {each.id for each in found.gone}
         return found, [memory for memory in memories if memory.id in weak]
 
-    def _all(self, scope: Scope) -> list[Memory]:
-        """Every memory of an agent, also those that are no longer valid."""
-        found, offset = list[Memory](), 0
-        while ids := [m.id for m in self._store.search(scope, Query(where=Filter(), limit=PAGE, offset=offset))]:
-            found += [memory for memory in self._store.get(scope, ids) if memory is not None]
-            offset += len(ids)
-        return list({memory.id: memory for memory in found}.values())
-
-    def _desk(self, agent: str) -> Desk:
+    def _context(self, agent: str) -> ConsolidationContext:
         require(self._store, KeepsEvents, "consolidation")
         require(self._store, Annotates, "consolidation")
-        return Desk(
+        return ConsolidationContext(
             self._store, Scope(agent), self._brain.redactor, self._brain.sources, self._brain._parts.embeddings.embed
         )
 
@@ -292,11 +288,11 @@ class Upkeep:
 def write_archive(
     path: Path, gone: Iterable[tuple[FadedMemory, Memory]], told: Callable[[Memory], Sequence[Event]] = lambda _: ()
 ) -> None:
-    """Write memories and their events to a new file, a JSON object a line; it is on disk in full, or not at all."""
+    """Write memories and their events to a new archive file atomically."""
     archives.write(path, (archives.make_line(memory, fading.reason, told(memory)) for fading, memory in gone))
 
 
-def _with_sources(
+def _keep_merges_whole(
     found: ForgettingReport,
     merges: set[str],
     memories: Sequence[Memory],
@@ -304,7 +300,7 @@ def _with_sources(
     held: Collection[str],
     fade: Callable[..., ForgettingReport],
 ) -> ForgettingReport:
-    """The same, where a merge goes with all that it has ended, or stays: without it, nobody would know any more."""
+    """Correct the report so that a merge and the sources it has ended are deleted together or kept together."""
     there = {memory.id for memory in memories}
     rest = {id: of for id, of in made.items() if id not in merges}
     without = fade([memory for memory in memories if memory.id not in merges], cited=set[str]().union(*rest.values()))
@@ -328,8 +324,8 @@ def _feed(store: KeepsEvents, scope: Scope) -> list[Event]:
     return found
 
 
-def unplaced(store: Store, embedder: str) -> int:
-    """How many memories lack a vector of an embedder; what is set apart for review needs none."""
+def count_missing_vectors(store: Store, embedder: str) -> int:
+    """Count the memories without a vector of an embedder; quarantined ones need none."""
     if not (missing := store.count_unembedded(LONG_TERM, embedder)):
         return 0
     for scope in (Scope(name) for name in store.agents() if name.startswith(QUARANTINE)):

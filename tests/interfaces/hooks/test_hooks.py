@@ -277,7 +277,7 @@ def test_what_a_tool_says_that_reads_like_an_instruction_is_set_apart(hook: Hook
 @settings(max_examples=60)
 def test_nothing_that_the_memory_would_warn_of_is_skipped(done: str, now: str, name: str) -> None:
     payload = {"tool_name": name, "tool_input": {"command": now}}
-    event = handlers.Event("PreToolUse", "claude", payload)
+    event = handlers.HookEvent("PreToolUse", "claude", payload)
     with engram.open(":memory:") as brain:
         agent = brain.agent("a")
         for number in range(3):

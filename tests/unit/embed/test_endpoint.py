@@ -34,7 +34,7 @@ Behaviour = Callable[["Handler", Json], None]
 
 
 class Server(ThreadingHTTPServer):
-    """Embeds by hashing; does what `script` says, one behaviour a request, and afterwards what it should."""
+    """Embeds by hashing; follows `script`, one behaviour per request, and then behaves correctly."""
 
     daemon_threads = True
 
@@ -52,7 +52,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is part of the tests."""
+        """Ignore disconnected clients, which are part of the tests."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -95,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def embedded(body: Json) -> Json:
-    """What OpenAI answers: rows with an index, here not of length 1."""
+    """Return OpenAI's response: rows with an index, here not of length 1."""
     rows = HashingEmbedder(body.get("dimensions", NATIVE)).embed(body["input"]) * 3
     data = [{"object": "embedding", "index": n, "embedding": row.tolist()} for n, row in enumerate(rows)]
     return {"object": "list", "data": data, "model": body["model"], "usage": {"total_tokens": 1}}
@@ -138,7 +138,7 @@ def resetting(handler: Handler, body: Json) -> None:
 
 
 def hanging_up(handler: Handler, body: Json) -> None:
-    """Closes without a word."""
+    """Close the connection without a response."""
 
 
 def breaking_off(handler: Handler, body: Json) -> None:

@@ -1,4 +1,4 @@
-"""Advice as shipped: plain calls, default settings, a memory that holds many kinds of work."""
+"""Suggestions with plain calls and default settings, from a memory with many kinds of work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far one agent's outcomes can stand in for another's."""
+"""Weights of another agent's outcomes, by their agreement with one's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One source cannot outvote many, and a burst that contradicts what was established raises an alarm."""
+"""One source cannot outvote many, and a burst of contradicting outcomes raises an alarm."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def told(agent: str, number: int, quality: float, action: str = "retry", **field
 
 
 def spread(agent: str, qualities: list[float], days: int = 60) -> list[DecisionEpisode]:
-    """Outcomes of long before, evenly spread."""
+    """Make old outcomes, evenly spread over time."""
     start, step = NOW - timedelta(days=days), timedelta(days=days - 10) / max(len(qualities), 1)
     return [
         DecisionEpisode(

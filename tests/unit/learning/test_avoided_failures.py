@@ -1,4 +1,4 @@
-"""Duplicate learning that was spared, estimated against the agent's own record."""
+"""Failures avoided by shared knowledge, estimated from the agent's own record."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

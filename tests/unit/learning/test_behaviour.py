@@ -1,4 +1,4 @@
-"""What is done in contexts, and how it goes, tells whether they are the same situation."""
+"""Comparing what is done in contexts decides whether they are the same situation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USUAL = {"backoff": 0.1, "retry": 0.1, "roll back": 0.1, "hotfix": 0.1}
 
 
 def customs(**decisions: tuple[int, int]) -> ActionCounts:
-    """Make customs: for each action how often it was taken, and how often it worked."""
+    """Make counts: for each action how often it was taken, and how often it worked."""
     found = ActionCounts()
     for name, (taken, worked) in decisions.items():
         action = name.replace("_", " ")

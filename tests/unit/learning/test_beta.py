@@ -1,4 +1,4 @@
-"""Beliefs about a rate."""
+"""Posteriors of a rate."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def tree(episodes: list[DecisionEpisode], threshold: float = 0.75) -> DecisionTe
 
 
 def noise(seed: int, episodes: int, features: int) -> list[DecisionEpisode]:
-    """Outcomes that depend on the action alone."""
+    """Make outcomes that depend on the action alone."""
     dice = random.Random(seed)
     rates = {"retry": 0.3, "wait": 0.5, "use the cache": 0.8}
     made = []
@@ -46,7 +46,7 @@ def noise(seed: int, episodes: int, features: int) -> list[DecisionEpisode]:
 
 
 def crossed(seed: int, episodes: int) -> list[DecisionEpisode]:
-    """In CI the cache helps and waiting does not, elsewhere it is the other way round; ten features do nothing."""
+    """Make outcomes where in CI the cache helps, and elsewhere waiting; ten features are irrelevant."""
     dice = random.Random(seed)
     made = []
     for number in range(episodes):

@@ -1,4 +1,4 @@
-"""Which features go with success, and which only seem to."""
+"""Features that go with success, and features that only seem to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USELESS = 200
 
 
 def useless(dice: random.Random, cases: int, rate: float = 0.6) -> list[Case]:
-    """Outcomes that depend on nothing, beside many features that occur in a tenth to a half of the cases."""
+    """Make outcomes that depend on nothing, beside many features that occur in a tenth to a half of the cases."""
     return [
         Case(
             frozenset(f"x={number}" for number in range(USELESS) if dice.random() < 0.1 + 0.04 * (number % 11)),
@@ -38,7 +38,7 @@ def useless(dice: random.Random, cases: int, rate: float = 0.6) -> list[Case]:
 
 
 def with_cause(dice: random.Random, cases: list[Case], name: str, high: float, low: float) -> list[Case]:
-    """The same features, but one more decides how often it goes well."""
+    """Make the same features, with one more that decides how often it goes well."""
     made = []
     for case in cases:
         has = dice.random() < 0.5
@@ -139,7 +139,7 @@ def test_too_few_cases_say_nothing() -> None:
 
 
 def test_the_exact_test_counts_what_chance_could_do() -> None:
-    """All ways to hand out the successes are listed, and those at least as far out counted, ties half."""
+    """List all distributions of the successes, and count those at least as extreme, ties half."""
     n_with, n, good = 5, 11, 6
     counts = [sum(place < n_with for place in chosen) for chosen in combinations(range(n), good)]
     for seen in range(max(0, good - (n - n_with)), min(n_with, good) + 1):

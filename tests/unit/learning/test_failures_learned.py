@@ -1,4 +1,4 @@
-"""Failures as people report them, through the library and the command line: what is one pattern, and its name."""
+"""Failures as people report them, through the library and the command line: their patterns and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that differ in values only fall together, whatever their format, and the tree can be stored at any time."""
+"""Lines that differ only in values are grouped, whatever their format, and the tree can be stored at any time."""
 
 from __future__ import annotations
 

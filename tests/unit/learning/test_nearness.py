@@ -1,4 +1,4 @@
-"""What the closeness of contexts means is learned from what is done in them."""
+"""The meaning of closeness of contexts is learned from what is done in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HABITS = Habits(same=0.5, chance=0.1)
 
 
 def samples(share: float, number: int = 40) -> list[Sample]:
-    """Give contexts whose nearest neighbours, from rather far to close, take the same action so often."""
+    """Make contexts whose nearest neighbours, from far to close, take the same action so often."""
     closest = [UNRELATED + 0.5 * place / number for place in range(number)]
     return [Sample(near, ((near, share), (near - 0.02, share), (near - 0.25, HABITS.chance))) for near in closest]
 

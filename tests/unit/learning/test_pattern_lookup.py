@@ -1,4 +1,4 @@
-"""Which pattern is meant."""
+"""Finding a learned pattern by a word."""
 
 from __future__ import annotations
 

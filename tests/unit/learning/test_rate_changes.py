@@ -1,4 +1,4 @@
-"""A change of a rate is found in its outcomes, what was before it counts no more, and steady rates stay whole."""
+"""A change of a rate is found in its outcomes, earlier outcomes stop counting, and steady rates are unaffected."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Story:
-    """Happenings five minutes apart, folded as they are told."""
+    """Events five minutes apart, folded as they come."""
 
     def __init__(self) -> None:
         self.known = PatternRecognizer()
@@ -372,13 +372,13 @@ NPM = {"action": "npm install", "context": "CI"}
 
 
 def warned(story: Story, **fields: Any) -> str:
-    """Tell of a check of `npm install` that spoke up."""
+    """Record a check of `npm install` that fired."""
     (check,) = story.known.prevention_checks()
     return story.tell("checked", verdict="warn", checks=(check.id,), **NPM | fields)
 
 
 def counted(story: Story) -> tuple[tuple[int, float], tuple[int, float], tuple[int, float]]:
-    """Give opportunities and failures of the only check: while it was silent, when it was heeded, and when ignored."""
+    """Return opportunities and failures of the only check: while silent, when heeded, and when ignored."""
     (check,) = story.known.prevention_checks()
     assert check.effect is not None
     assert check.effect.heeded is not None

@@ -1,4 +1,4 @@
-"""The measures of success, from counts."""
+"""Measures of success, from counts."""
 
 from __future__ import annotations
 

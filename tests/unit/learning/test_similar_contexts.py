@@ -1,4 +1,4 @@
-"""Which episodes happened in similar situations."""
+"""Grouping episodes by similar situations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Situations: learned kinds of context that people can look at and arrange, and that stay as they were arranged."""
+"""Situations: learned kinds of context that users can list and edit, and that keep their edits."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def brain(tmp_path: Path) -> Iterator[Engram]:
 
 
 def act(brain: Engram, seed: int, steps: int) -> None:
-    """A life of an agent: decisions, late and corrected outcomes, failures, checks, and something forgotten."""
+    """Simulate an agent: decisions, late and corrected outcomes, failures, checks, and a deletion."""
     alice, chance = brain.agent("alice"), random.Random(seed)
     ids: list[str] = []
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Success patterns: what worked again and again, and how to do it again."""
+"""Success patterns: what worked repeatedly, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def episode(
 
 
 def run(number: int, steps: str, ok: bool = True) -> list[DecisionEpisode]:
-    """One task: its steps in order, each a letter; a capital one went wrong, and the last one tells how it ended."""
+    """Make one task: each letter is a step, a failed one in capitals; the last one has the outcome of the task."""
     made = [
         episode(1000 * number + place, f"step {letter.lower()}", float(letter.islower()))
         for place, letter in enumerate(steps)

@@ -1,4 +1,4 @@
-"""What past decisions say about the next one."""
+"""Suggestions and predictions from past decisions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def records(suggestion: Suggestion) -> dict[str, ActionRecord]:
 
 
 def everything(past: Iterable[DecisionEpisode], more: Groups = NO_GROUPS) -> Groups:
-    """The tallies that a store would report: all episodes, the listed ones included."""
+    """Return the totals that a store would report: all episodes, the listed ones included."""
     tallies: dict[str, GroupTotals] = dict(more.get(EVERYTHING, {}))
     for one in past:
         known = tallies.get(one.action, GroupTotals(0, 0))

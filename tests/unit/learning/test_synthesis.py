@@ -1,4 +1,4 @@
-"""What the evidence of several agents says together."""
+"""Knowledge pooled from several agents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def episode(number: int, agent: str, action: str, quality: float, context: str =
 
 
 def life(agent: str, seed: int, *, turned: bool = False, episodes: int = 300) -> list[DecisionEpisode]:
-    """An agent's outcomes in a world where every second situation asks for another action."""
+    """Make an agent's outcomes in a world where every second situation needs another action."""
     dice = random.Random(seed)
     made = []
     for number in range(episodes):

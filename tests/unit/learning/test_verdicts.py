@@ -20,7 +20,7 @@ TIMEOUT = "TimeoutError: connect to 10.0.0.7:5432 timed out after 30s"
 
 
 class Story:
-    """Happenings a minute apart, folded as they are told."""
+    """Events a minute apart, folded as they come."""
 
     def __init__(self) -> None:
         self.known = PatternRecognizer()
@@ -338,7 +338,7 @@ def test_any_text_that_failed_gets_at_least_a_warning(action: str, context: str,
 
 
 def tried(agent: AgentHandle, action: str, context: str, *, works: bool) -> None:
-    """Ask before an action, take it all the same, and tell how it went."""
+    """Check an action, take it anyway, and record the outcome."""
     verdict = agent.check(action, context)
     outcome, error = ("success", "") if works else ("failure", TIMEOUT)
     cited = [verdict.id] if verdict.id else []

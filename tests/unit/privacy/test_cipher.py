@@ -1,4 +1,4 @@
-"""Sealed values open only with their key and in their place; master keys are found, made and refused."""
+"""Encrypted values open only with their key and in their place; master keys are found, made and refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions to an agent are found in text that others wrote, however they are dressed, and ordinary text is not."""
+"""Instructions to an agent are found in foreign text, however they are disguised; ordinary text passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placeholders, policies, more rules and detectors: what an installation can choose."""
+"""Placeholders, policies, additional rules and detectors: the settings of an installation."""
 
 from __future__ import annotations
 

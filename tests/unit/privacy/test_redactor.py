@@ -1,6 +1,6 @@
-"""The redactor: what is a secret, what is not, and that everything else stays as it was.
+"""The redactor removes secrets, keeps what is none, and leaves everything else unchanged.
 
-No secret is written down here: key-shaped strings are made at run time, so that no scanner trips over them.
+No secret is written here: key-shaped strings are made at run time, so that secret scanners do not report them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pick(rng: random.Random, alphabet: str, length: int) -> str:
 
 
 def shape(*parts: str | tuple[str, int]) -> Make:
-    """A maker of keys: literal parts as they are, (alphabet, length) parts at random."""
+    """Return a generator of keys: literal parts, and (alphabet, length) parts at random."""
     return lambda rng: "".join(p if isinstance(p, str) else pick(rng, *p) for p in parts)
 
 

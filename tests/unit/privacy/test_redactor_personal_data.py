@@ -1,4 +1,4 @@
-"""Personal data: what is found by checksum, shape and neighbours, and what only looks like it."""
+"""Personal data found by checksum, shape and surrounding text, and similar text that is left alone."""
 
 from __future__ import annotations
 

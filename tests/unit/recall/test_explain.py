@@ -15,7 +15,7 @@ from engram.engine import Engram
 from engram.ports import Filter, Scope
 from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
-from engram.recall.search import Wanted, recall
+from engram.recall.search import RecallRequest, recall
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 ALICE = Scope("alice")
@@ -38,7 +38,7 @@ def brain(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def told(brain: Engram, query: str, **wanted: Any) -> tuple[Explanation, list[str]]:
-    asked = Wanted(NOW, where=Filter(), **wanted)
+    asked = RecallRequest(NOW, where=Filter(), **wanted)
     clean = brain.clean(query)
     own = explain(brain.store, ALICE, clean, brain.near, asked)
     return own, [hit.id for hit in recall(brain.store, ALICE, clean, brain.near, asked)]
@@ -94,12 +94,12 @@ def test_what_is_left_out_says_why(brain: Engram, wanted: dict[str, Any], reason
 def test_what_was_not_looked_at_closely_is_shown_too(tmp_path: Path) -> None:
     with engram.open(tmp_path / "many.db", embedder="hashing", durable=False) as brain:
         brain.agent("alice").remember([f"deploy number {n} of the billing service" for n in range(90)])
-        own = explain(brain.store, ALICE, brain.clean("deploy"), lambda _: None, Wanted(NOW, k=40))
+        own = explain(brain.store, ALICE, brain.clean("deploy"), lambda _: None, RecallRequest(NOW, k=40))
         assert own.vectors is None
         left = [candidate for candidate in own.candidates if candidate.dropped == "choice"]
         assert own.words == 80
         assert len(left) == 0  # words alone: all of them are looked at
-        own = explain(brain.store, ALICE, brain.clean("deploy number 7 billing"), brain.near, Wanted(NOW, k=3))
+        own = explain(brain.store, ALICE, brain.clean("deploy number 7 billing"), brain.near, RecallRequest(NOW, k=3))
         assert all(candidate.rank is None for candidate in own.candidates if candidate.dropped == "choice")
         assert {candidate.id for candidate in own.candidates} >= {candidate.id for candidate in own.kept}
 
@@ -110,7 +110,7 @@ def test_the_vector_of_a_query_is_asked_for_once(brain: Engram) -> None:
     def near(query: Any) -> None:
         asked.append(query)
 
-    own = explain(brain.store, ALICE, brain.clean("deploy of billing"), near, Wanted(NOW))
+    own = explain(brain.store, ALICE, brain.clean("deploy of billing"), near, RecallRequest(NOW))
     assert len(asked) == 1
     assert own.vectors is None
     assert {candidate.found_by for candidate in own.candidates} <= {"words", "neighbour"}

@@ -31,7 +31,7 @@ from engram.recall.features import (
 )
 from engram.recall.rank import Ranked, Weights, rank, shipped
 from engram.recall.trees import Trees, grown
-from engram.recall.understand import Asked
+from engram.recall.understand import ParsedQuery
 from engram.text.time_phrases import Interval
 
 NOW = datetime(2026, 3, 18, tzinfo=UTC)
@@ -39,9 +39,9 @@ DAY = timedelta(days=1)
 TERMS = ("zebra", "giraffe")
 
 
-def asked(**fields: Any) -> Asked:
+def asked(**fields: Any) -> ParsedQuery:
     given: dict[str, Any] = {"text": Clean("zebra giraffe"), "terms": TERMS, "speaker": None, "role": None, "times": ()}
-    return Asked(**given | fields)
+    return ParsedQuery(**given | fields)
 
 
 def glimpse(id: str, seq: int, session: str | None = None, **fields: Any) -> RankingInput:
@@ -62,7 +62,7 @@ def seen(
     *,
     similar: Mapping[str, float] | None = None,
     candidates: Sequence[str] | None = None,
-    query: Asked | None = None,
+    query: ParsedQuery | None = None,
     spread: TermCounts | None = None,
 ) -> Scene:
     chosen = [row.id for row in glimpses] if candidates is None else candidates
@@ -327,7 +327,7 @@ def monotone_trees(seed: int = 5) -> Trees:
 RANKERS: dict[str, Callable[[], Trees | None]] = {"none": lambda: None, "stumps": monotone_trees, "shipped": shipped}
 
 
-def ranked(made: Scene, ranker: Trees | None = None, query: Asked = QUERY) -> list[Ranked]:
+def ranked(made: Scene, ranker: Trees | None = None, query: ParsedQuery = QUERY) -> list[Ranked]:
     return rank(made, features(made, query), Weights(recency=0), ranker, 0.5)
 
 

@@ -17,7 +17,7 @@ from engram.ports import Match, RankingInput, TermCounts
 from engram.recall.features import NAMES, Scene, features, scene
 from engram.recall.rank import Ranked, Weights, circumstances, corrections, fuse, rank
 from engram.recall.trees import Trees, grown
-from engram.recall.understand import Asked
+from engram.recall.understand import ParsedQuery
 from engram.text.terms import normal_form
 
 ids = st.sampled_from("abcdefgh")
@@ -63,7 +63,7 @@ def test_words_alone_can_give_a_full_score() -> None:
 # Ranking ---------------------------------------------------------------------------------------------
 
 NOW = datetime(2026, 3, 18, tzinfo=UTC)
-QUERY = Asked(Clean("zebra"), ("zebra",), speaker="ann", role=None, times=())
+QUERY = ParsedQuery(Clean("zebra"), ("zebra",), speaker="ann", role=None, times=())
 
 
 def glimpse(id: str, seq: int = 1, session: str | None = None, **fields: Any) -> RankingInput:

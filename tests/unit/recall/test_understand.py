@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engram.model import Clean
-from engram.recall.understand import Asked, understand
+from engram.recall.understand import ParsedQuery, parse_query
 from engram.text.terms import query_terms
 
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)  # a Wednesday
 
 
-def asked(query: str, *speakers: str) -> Asked:
-    return understand(Clean(query), NOW, speakers)
+def asked(query: str, *speakers: str) -> ParsedQuery:
+    return parse_query(Clean(query), NOW, speakers)
 
 
 @pytest.mark.parametrize(

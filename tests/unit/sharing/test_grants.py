@@ -14,7 +14,7 @@ from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from engram.model import Origin, Verdict
 from engram.model.grant import Grant, GrantState, Right
 from engram.ports import KeepsAudit, reserved
-from engram.sharing.lenders import annex
+from engram.sharing.lenders import import_scope
 from engram.testing.factories import FixedSources
 
 HOUR = timedelta(hours=1)
@@ -421,7 +421,7 @@ def test_reserved_names_are_no_agents(brain: Engram, alice: AgentHandle) -> None
     remembered(alice, SECRET_OF_ALICE)
     alice.grants.share("bob", everything=True)
     assert brain.agents() == ["alice"]
-    name = annex(alice._scope, "bob").agent
+    name = import_scope(alice._scope, "bob").agent
     assert reserved(name)
     with pytest.raises(InvalidInput, match=r"U\+001F"):
         brain.agent(name)

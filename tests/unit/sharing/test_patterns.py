@@ -23,7 +23,7 @@ def brain(tmp_path: Path) -> Engram:
 
 
 def teach(agent: AgentHandle) -> str:
-    """Four successes, one failure with a solution and a check; the id of the failure pattern."""
+    """Record four successes, and one failure with a solution and a check; return the id of the failure pattern."""
     for _ in range(4):
         agent.record_decision(context="release of service X", action="rolling update", outcome="success", tags=["ops"])
     failure = agent.learn_from_failure(
@@ -196,7 +196,7 @@ def test_copies_made_under_a_grant_keep_the_checks_as_long_as_it_stands(brain: E
 
 
 def record(run: Run) -> None:
-    """The commands of the seed's first example, in its order."""
+    """Run the commands of the seed's first example, in its order."""
     run(
         "memory record --agent alice --type decision --context api-auth-timeout --action increase-timeout "
         "--outcome failure"

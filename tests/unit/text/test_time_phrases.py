@@ -1,4 +1,4 @@
-"""Times in plain English become stretches of time."""
+"""Time phrases in plain English are read as intervals."""
 
 from __future__ import annotations
 

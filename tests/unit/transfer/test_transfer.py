@@ -19,7 +19,7 @@ from engram.errors import InvalidInput, NotAllowed
 from engram.model import Memory, Origin
 from engram.ports import ListsAgents, Query, Scope
 from engram.recording.quarantine import apart
-from engram.sharing.lenders import annex
+from engram.sharing.lenders import import_scope
 from engram.transfer import Knowledge, installation
 from engram.transfer.signing import create_key
 from engram.transfer.untrusted import LIMITS
@@ -341,7 +341,7 @@ def everything(brain: Engram) -> dict[str, list[Memory | None]]:
 def imported(brain: Engram, path: Path, agent: str = "eve") -> list[Memory]:
     """What bob has from a file of somebody in another place."""
     brain.agent("bob").knowledge.import_file(path)
-    scope = annex(Scope("bob"), f"{agent}@far\x1f")
+    scope = import_scope(Scope("bob"), f"{agent}@far\x1f")
     ids = [match.id for match in brain.store.search(scope, Query(limit=100))]
     return [memory for memory in brain.store.get(scope, ids) if memory is not None]
 
@@ -433,7 +433,7 @@ def test_what_takes_long_needs_consent(opened: Open, tmp_path: Path) -> None:
     (tmp_path / "long.md").write_text("\n\n".join(f"{n} " + "word " * 1000 for n in range(110)))
     for file in (ours, tmp_path / "mem0.json", tmp_path / "long.md"):
         for dry_run in (True, False):
-            with pytest.raises(InvalidInput, match="--large"):
+            with pytest.raises(InvalidInput, match="`large`"):
                 bob.knowledge.import_file(file, dry_run=dry_run)
     assert everything(brain) == {}
     assert bob.knowledge.import_file(tmp_path / "long.md", large=True).stored == 110

@@ -178,8 +178,8 @@ def test_nothing_is_released_to_a_place_that_is_no_more(brain: Engram, tmp_path:
     bob, ledger = brain.agent("bob"), brain.ledger
     file = file_of(tmp_path / "f.json", {"id": "q1", "text": ATTACK})
     bob.knowledge.import_file(file)
-    ((name, body),) = ledger.annexes("bob").items()
-    ledger.annex(name, {**body, "gone": True})
+    ((name, body),) = ledger.imported_sources("bob").items()
+    ledger.set_imported_source(name, {**body, "gone": True})
     with pytest.raises(NotAllowed, match="import the file") as refused:
         bob.quarantine.release("q1")
     assert str(refused.value) == NO_PLACE

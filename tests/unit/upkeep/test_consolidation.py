@@ -173,9 +173,9 @@ def test_what_was_made_can_be_taken_back_and_is_not_made_again(brain: Engram, al
     assert {hit.id for hit in alice.recall("when do deploys happen?")} == {*ids, *late}
     assert {getattr(alice.get(id), "valid_until", None) for id in ids} == {FOREVER}
     assert brain.upkeep.consolidate(["alice"]) == []
-    with pytest.raises(NotFound, match="nothing was consolidated"):
+    with pytest.raises(NotFound, match="no result of a consolidation"):
         brain.upkeep.undo("alice", str(change.id))
-    with pytest.raises(NotFound, match="nothing was consolidated"):
+    with pytest.raises(NotFound, match="no result of a consolidation"):
         brain.upkeep.undo("alice", ids[0])
 
 
@@ -314,7 +314,7 @@ def test_a_text_is_of_one_topic_at_most_and_what_was_used_of_none(texts: list[st
     numbers = [number for cluster in found for number in cluster]
     assert len(numbers) == len(set(numbers))
     assert not used & set(numbers)
-    assert all(len(cluster) >= consolidation.CLUSTER and cluster == sorted(cluster) for cluster in found)
+    assert all(len(cluster) >= consolidation.MIN_CLUSTER and cluster == sorted(cluster) for cluster in found)
 
 
 def test_secrets_are_redacted_in_what_is_made(brain: Engram, alice: AgentHandle) -> None:
@@ -331,7 +331,7 @@ def test_a_store_without_events_says_so(brain: Engram, monkeypatch: pytest.Monke
 
 
 def test_the_past_is_read_from_events() -> None:
-    assert consolidation.past_of([]) == consolidation.Past()
+    assert consolidation.history_of([]) == consolidation.ConsolidationHistory()
 
 
 AT_ONCE = ForgettingLimits(below=0.99, older_than=timedelta(0))
@@ -386,7 +386,7 @@ def test_a_merge_whose_sources_are_gone_is_not_taken_back(brain: Engram, alice: 
     stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
     (made,) = brain.upkeep.consolidate(["alice"])
     brain.store.forget(Scope("alice"), made.sources)
-    with pytest.raises(Conflict, match="nothing is left"):
+    with pytest.raises(Conflict, match="all sources of"):
         brain.upkeep.undo("alice", str(made.id))
     assert alice.get(str(made.id)) is not None
 

@@ -17,7 +17,7 @@ from engram.learning.decisions.comparisons import fisher
 from engram.model.upkeep import Period
 from engram.ports import Credit
 from engram.testing import FixedSources
-from engram.upkeep.evaluation import PERIODS, end_of, measured, report, start_of
+from engram.upkeep.evaluation import PERIODS, make_measure, period_end, period_start, report
 
 START = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
 WEEK = timedelta(days=7)
@@ -138,17 +138,17 @@ def test_the_exact_test_is_symmetric_and_a_share(all: int, of: int, data: st.Dat
 
 @given(st.datetimes(timezones=st.just(UTC)), st.sampled_from(PERIODS))
 def test_every_moment_lies_in_its_period_which_begins_where_it_began(moment: datetime, period: Period) -> None:
-    start = start_of(moment, period)
-    assert start <= moment <= end_of(start, period)
-    assert start_of(start, period) == start
+    start = period_start(moment, period)
+    assert start <= moment <= period_end(start, period)
+    assert period_start(start, period) == start
 
 
 def test_a_measure_has_an_interval_around_its_share() -> None:
-    some = measured(7, 10)
+    some = make_measure(7, 10)
     assert some.interval is not None
     assert some.interval[0] < 0.7 < some.interval[1]
-    assert measured(0, 0).share is None
-    for none in (measured(0, 4), measured(4, 4)):
+    assert make_measure(0, 0).share is None
+    for none in (make_measure(0, 4), make_measure(4, 4)):
         assert none.interval is not None
         assert none.share in none.interval
 

@@ -106,7 +106,7 @@ class ArmRun:
     arm: str
     counts: Counts = field(default_factory=dict)
     parts: dict[str, Counts] = field(default_factory=dict)
-    """The same figures by situation."""
+    """Figures by situation."""
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def count(self, name: str, value: float, part: str) -> None:

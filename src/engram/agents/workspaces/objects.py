@@ -203,7 +203,7 @@ class Objects:
                 file.flush()
                 now = os.fstat(file.fileno()).st_mtime_ns
             for old in self._temporary.iterdir():
-                with suppress(FileNotFoundError):  # somebody else has just given it its name
+                with suppress(FileNotFoundError):  # another process has just renamed it
                     if old.stat().st_mtime_ns < now - _STALE_NS:
                         old.unlink()
         return now

@@ -130,7 +130,7 @@ def change_variance(possible: Sequence[PossibleChange]) -> float:
 
 def _odds_of_change(trials: Sequence[Trial]) -> NDArray[np.float64]:
     """Return, by the number of outcomes before it, the odds of a change there against no change at all."""
-    odds = _log_odds(trials)
+    odds = _log_odds(tuple(trials))
     likely = np.zeros(len(trials) + 1)
     if len(odds):
         before = CHANGES * len(odds) / (len(odds) + MANY)
@@ -163,21 +163,19 @@ def _find_last_change(trials: Sequence[Trial]) -> RateChange | None:
 
 def _likeliest_change(trials: Sequence[Trial]) -> int | None:
     """Return the most likely place of a change, or `None` if a change is unlikely."""
-    odds = _log_odds(trials)
+    odds = _log_odds(tuple(trials))
     if not len(odds) or odds.max() == -math.inf:
         return None
     total = float(np.logaddexp.reduce(odds)) - math.log(len(odds))
     return int(np.argmax(odds)) + 1 if total > math.log(LEAST_ODDS) else None
 
 
-def _log_odds(trials: Sequence[Trial]) -> NDArray[np.float64]:
-    """Return the log odds of a change after each outcome but the last, against one steady rate."""
-    return _cached_log_odds(tuple(trials))
-
-
 @lru_cache(maxsize=64)
-def _cached_log_odds(trials: tuple[Trial, ...]) -> NDArray[np.float64]:
-    """Compute the log odds, cached because several questions about the same outcomes follow each other."""
+def _log_odds(trials: tuple[Trial, ...]) -> NDArray[np.float64]:
+    """Return the log odds of a change after each outcome but the last, against one steady rate.
+
+    They are cached because several questions about the same outcomes follow each other.
+    """
     if len(trials) < 3:
         return np.zeros(0)
     kinds = {trial.circumstances for trial in trials}

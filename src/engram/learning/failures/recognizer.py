@@ -493,7 +493,7 @@ class PatternRecognizer:
             pattern.contexts[event.context] = pattern.contexts.get(event.context, 0) + 1
 
     def _watch_account(self, pattern: Pattern, account: ActionAccount) -> list[str]:
-        """Let a pattern's checks watch an account; return those that start to, with its past counted."""
+        """Make a pattern's checks watch an account; return those that start to, with its past counted."""
         if account.number in pattern.accounts:
             return []
         pattern.accounts.append(account.number)

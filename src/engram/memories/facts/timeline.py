@@ -40,7 +40,7 @@ class Claim(Protocol):
 
     @property
     def replaces(self) -> bool | None:
-        """Whether it ends other values; if `None`, the predicate decides."""
+        """True if it ends other values; if `None`, the predicate decides."""
         ...
 
 

@@ -39,9 +39,9 @@ from engram.ports import (
 )
 from engram.recall.explain import Explanation, explain
 from engram.recall.rank import Weights
-from engram.recall.search import Wanted
+from engram.recall.search import RecallRequest
 from engram.server.dashboard.params import Dashboard, PageRequest
-from engram.upkeep.maintenance import unplaced
+from engram.upkeep.maintenance import count_missing_vectors
 
 COUNT_BATCH = 2000
 """Changes that are counted at a time."""
@@ -144,7 +144,7 @@ def _facts(brain: Engram) -> Mapping[str, Any] | None:
     facts = dict(store.info())
     facts["agents"] = len(brain.agents())
     if (embedder := store.embedder()) is not None:
-        facts["without a vector"] = unplaced(store, embedder)
+        facts["without a vector"] = count_missing_vectors(store, embedder)
     return facts
 
 
@@ -329,7 +329,7 @@ def debug(request: PageRequest, query: str, values: Mapping[str, float], **optio
     as_of = options.pop("as_of", None)
     where = Filter(current=now) if as_of is None else Filter(as_of=as_of)
     changed = {name: value for name, value in values.items() if not math.isclose(value, default_weights()[name])}
-    plain = Wanted(now, where=where, weights=Weights(tuned=tuned), **options)
+    plain = RecallRequest(now, where=where, weights=Weights(tuned=tuned), **options)
     own = replace(plain, weights=changed_weights(changed, tuned)) if changed else plain
     return Comparison(
         explain(brain.store, scope, clean, near, own),

@@ -15,7 +15,6 @@ from google.protobuf.descriptor_pb2 import (
 )
 
 from engram.server.grpc.schema import ANSWERS, FOLDER, NUMBERS, PACKAGE, Numbers, Schema
-from engram.server.rest.glossary import FIELDS
 
 WIDTH = 120
 HEADS = {
@@ -124,9 +123,10 @@ def _short(name: str) -> str:
 
 
 def _description(schema: Schema, message: str, field: str) -> str:
-    model = schema.models[message]
-    known = (FIELDS.get(f"{name}.{field}") for name in (message, model.__name__))
-    return model.model_fields[field].description or next(filter(None, known), None) or FIELDS[field]
+    description: str | None = schema.models[message].model_fields[field].description
+    if description is None:
+        raise ValueError(f"{message}.{field} has no description")
+    return description
 
 
 def _comment(text: str, indent: str = "") -> Iterator[str]:

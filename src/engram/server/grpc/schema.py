@@ -97,7 +97,7 @@ class CallProblem(Frozen):
     receipt: Receipt | None = Field(default=None, description="Receipt of a memory that was not stored.")
 
 
-class Interval(Frozen):
+class IntervalMessage(Frozen):
     """An interval, both ends included."""
 
     low: float = Field(description="Lower end.")
@@ -110,34 +110,34 @@ class Texts(Frozen):
     items: tuple[str, ...] = Field(description="The texts, in their order.")
 
 
-class Choice(Frozen):
+class OneOf(Frozen):
     """A value of one of several types: exactly one of the fields is set."""
 
     oneof: ClassVar[str] = UNION
 
 
-class Outcome(Choice):
+class OutcomeValue(OneOf):
     """How something went: a word or a number."""
 
     word: OutcomeName = Field(description="In a word.")
     quality: float = Field(description="From 0, a failure, to 1, a success.")
 
 
-class Helped(Choice):
+class Helped(OneOf):
     """How far something helped."""
 
     plainly: bool = Field(description="Yes or no.")
     share: float = Field(description="From 0 to 1.")
 
 
-class CycleErrorTold(Choice):
+class CycleErrorTold(OneOf):
     """An error as the caller reports it."""
 
     text: str = Field(description="In words.")
     error: CycleError = Field(description="In more detail.")
 
 
-class ScorePart(Choice):
+class ScorePart(OneOf):
     """A part of a score."""
 
     count: int = Field(description="How many.")
@@ -145,7 +145,7 @@ class ScorePart(Choice):
     text: str = Field(description="In words.")
 
 
-class ExportPart(Choice):
+class ExportPart(OneOf):
     """Some bytes of a knowledge file, or the report about it."""
 
     oneof: ClassVar[str] = "part"
@@ -153,7 +153,7 @@ class ExportPart(Choice):
     report: ExportReport = Field(description="What was written; the last part.")
 
 
-class ImportPart(Choice):
+class ImportPart(OneOf):
     """Some bytes of a knowledge file, or the options for importing it."""
 
     oneof: ClassVar[str] = "part"
@@ -161,7 +161,7 @@ class ImportPart(Choice):
     data: bytes = Field(description="The next bytes of the file.")
 
 
-class _ContentChoice(Choice):
+class _ContentOneOf(OneOf):
     """The typed fields of a memory, by its kind."""
 
     oneof: ClassVar[str] = "content"
@@ -191,13 +191,13 @@ CONTENTS: dict[str, type[BaseModel]] = {
 """The model of the typed fields of each kind of memory."""
 Content = create_model(
     "Content",
-    __base__=_ContentChoice,
-    __doc__=_ContentChoice.__doc__,
+    __base__=_ContentOneOf,
+    __doc__=_ContentOneOf.__doc__,
     **{kind: (model, Field(description=str(model.__doc__))) for kind, model in CONTENTS.items()},  # type: ignore[call-overload]
 )
-_CHOICES = {
+_UNIONS = {
     frozenset(_field_type(choice, name) for name in choice.model_fields): choice
-    for choice in (Outcome, Helped, CycleErrorTold, ScorePart, Content)
+    for choice in (OutcomeValue, Helped, CycleErrorTold, ScorePart, Content)
 }
 """The messages that stand for unions, by the types of the union; a new one needs a class, to name its fields."""
 
@@ -207,6 +207,8 @@ _CHOICES = {
 _MESSAGES: dict[Any, str] = {
     AgentName: "Named",
     CallProblem: "Problem",
+    IntervalMessage: "Interval",
+    OutcomeValue: "Outcome",
     bundle.Finding: "FileFinding",
     bundle.Verification: "FileVerification",
     grant.Source: "KnowledgeSource",
@@ -249,7 +251,7 @@ _ENUMS: dict[Any, str] = {
 
 
 @dataclass(frozen=True)
-class Method:
+class Rpc:
     """A method of the service; those that are no operations stream requests or responses."""
 
     right: Right
@@ -263,7 +265,7 @@ class Method:
 
 
 STREAMING = {
-    "RememberStream": Method(
+    "RememberStream": Rpc(
         "write",
         NewMemory,
         Receipt,
@@ -271,17 +273,17 @@ STREAMING = {
         client=True,
         server=True,
     ),
-    "ExportKnowledge": Method(
+    "ExportKnowledge": Rpc(
         "share", ExportQuery, ExportPart, "Send a knowledge file: its bytes, then the report about it.", server=True
     ),
-    "ImportKnowledge": Method(
+    "ImportKnowledge": Rpc(
         "write",
         ImportPart,
         ImportReport,
         "Import a knowledge file: the options first, if any, then its bytes.",
         client=True,
     ),
-    "Listen": Method("read", EventQuery, LiveEvent, "Report events as they happen; resumable by `after`.", server=True),
+    "Listen": Rpc("read", EventQuery, LiveEvent, "Report events as they happen; resumable by `after`.", server=True),
 }
 
 
@@ -315,7 +317,7 @@ class Schema:
         self._file_of = {name: file for file, types in numbers.items() for name in types}
         service = ServiceDescriptorProto(name=SERVICE)
         unary = {
-            each.rpc: Method(each.right, each.request, each.response, str(each.function.__doc__))
+            each.rpc: Rpc(each.right, each.request, each.response, str(each.function.__doc__))
             for each in OPERATIONS.values()
         }
         self.methods = {**unary, **STREAMING}
@@ -368,7 +370,7 @@ class Schema:
         return f".{PACKAGE}.{name}"
 
     def _fill(self, described: DescriptorProto, model: type[BaseModel], file: str) -> None:
-        if issubclass(model, Choice):
+        if issubclass(model, OneOf):
             described.oneof_decl.add(name=model.oneof)
         for name, info in model.model_fields.items():
             if name == "kind" and model in CONTENTS.values():
@@ -377,7 +379,7 @@ class Schema:
             annotation = Content if (model, name) == (NewMemory, "content") else info.annotation
             optional = type(None) in get_args(info.annotation)
             self._describe(described, field, annotation, file, optional=optional)
-            if issubclass(model, Choice):
+            if issubclass(model, OneOf):
                 field.oneof_index = 0
             elif field.label == _OPTIONAL and field.type in _SCALARS.values() and (optional or _has_default(info)):
                 field.proto3_optional = True
@@ -403,7 +405,7 @@ class Schema:
             self._describe(within, field, args[0], file)
             field.label = _REPEATED
         elif origin is tuple:
-            field.type_name = self._type(Texts if ... in args else Interval, file)
+            field.type_name = self._type(Texts if ... in args else IntervalMessage, file)
         elif isinstance(origin, type) and issubclass(origin, Mapping):
             if bare(args[1]) is JsonValue:
                 field.type_name = _full(struct_pb2.Struct)
@@ -416,7 +418,7 @@ class Schema:
             field.type = FieldDescriptorProto.TYPE_ENUM
             field.type_name = self._enum(own, f"{within.name}.{field.name}", file)
         elif origin in {Union, types.UnionType}:
-            field.type_name = self._type(_CHOICES[frozenset(bare(each) for each in args)], file)
+            field.type_name = self._type(_UNIONS[frozenset(bare(each) for each in args)], file)
         else:
             field.type_name = self._type(own, file)
 

@@ -11,7 +11,6 @@ from fastapi.routing import APIRoute
 
 from engram.model.wire import LiveEvent, Problem
 from engram.server.rest.auth import right_of
-from engram.server.rest.glossary import FIELDS
 from engram.server.rest.parameters import takes_header, takes_key
 from engram.server.rest.problems import LISTED, MEDIA, REPLAYED
 
@@ -49,7 +48,6 @@ def described(api: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
         for name, schema in schemas.items():
             if name.startswith("Page_"):
                 schema.setdefault("description", _PAGE)
-            _describe(name, schema)
         for route in routes:
             if route.include_in_schema:
                 for method in route.methods or ():
@@ -69,14 +67,6 @@ def _evened(value: Any) -> None:
     elif isinstance(value, list):
         for each in value:
             _evened(each)
-
-
-def _describe(model: str, schema: dict[str, Any]) -> None:
-    for name, field in schema.get("properties", {}).items():
-        if "description" not in field:
-            said = FIELDS.get(f"{model}.{name}") or FIELDS.get(name)
-            if said is not None:
-                field["description"] = said
 
 
 def _complete(operation: dict[str, Any], route: APIRoute) -> None:

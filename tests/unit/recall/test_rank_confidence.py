@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from engram.model import Clean
 from engram.ports import RankingInput, TermCounts
-from engram.recall.confidence import HALFWAY, WORDS_HALFWAY, confidence
 from engram.recall.features import Scene, scene
-from engram.recall.understand import Asked
+from engram.recall.rank import HALFWAY, WORDS_HALFWAY, confidence
+from engram.recall.understand import ParsedQuery
 
 NOW = datetime(2026, 3, 18, tzinfo=UTC)
-ANYBODY = Asked(Clean("zebra"), ("zebra",), speaker=None, role=None, times=())
-ANN = Asked(Clean("zebra"), ("zebra",), speaker="ann", role=None, times=())
+ANYBODY = ParsedQuery(Clean("zebra"), ("zebra",), speaker=None, role=None, times=())
+ANN = ParsedQuery(Clean("zebra"), ("zebra",), speaker="ann", role=None, times=())
 
 shares = st.floats(0, 1)
 
@@ -32,7 +32,7 @@ def seen(similar: Mapping[str, float], neighbours: Mapping[str, float] | None = 
     return scene(rows, frozenset(similar), both, ANYBODY, TermCounts(10, {}))
 
 
-def sure(similar: Mapping[str, float], asked: Asked = ANYBODY) -> float:
+def sure(similar: Mapping[str, float], asked: ParsedQuery = ANYBODY) -> float:
     return confidence(seen(similar), asked, 0.0, by_words=False)
 
 
@@ -49,7 +49,7 @@ def test_something_similar_makes_sure_and_nothing_similar_does_not() -> None:
 @given(
     st.dictionaries(st.sampled_from(["Ann", "Bob", "Eve"]), shares, min_size=1), shares, st.sampled_from([ANYBODY, ANN])
 )
-def test_it_is_a_share_and_never_none_at_all(similar: dict[str, float], cover: float, asked: Asked) -> None:
+def test_it_is_a_share_and_never_none_at_all(similar: dict[str, float], cover: float, asked: ParsedQuery) -> None:
     for by_words in (True, False):
         assert 0 < confidence(seen(similar), asked, cover, by_words=by_words) < 1
 
