@@ -410,7 +410,7 @@ class AgentHandle:
         each action, for agents that want to learn more.
         """
         around = self._context.input.around(environment, tool, task_type, tags)
-        return suggest([self], context, actions, explore=explore, around=around, shared=shared)
+        return advice.suggest([self._context], context, actions, around, explore=explore, shared=shared)
 
     @traced("predict")
     def predict(
@@ -426,7 +426,7 @@ class AgentHandle:
     ) -> Prediction:
         """How likely an action is to succeed in a context."""
         around = self._context.input.around(environment, tool, task_type, tags)
-        return predict([self], context, action, around=around, shared=shared)
+        return advice.predict([self._context], context, action, around, shared=shared)
 
     @traced("check")
     def check(

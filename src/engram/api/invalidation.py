@@ -1,4 +1,4 @@
-"""Whether something was let go: what the audit trail says, whichever door it was done at."""
+"""Watch the audit trail for deletions, through any interface, to invalidate cached responses."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ NOTHING_GONE = frozenset(
         "replay retention rotate setting unembed use write"
     ).split()
 )
-"""Deeds after which everything that could be read before can still be read; whatever else is done may let go."""
+"""Actions that delete nothing; any other action may delete something."""
 NAMES_GONE = frozenset("agent.erase copy destroy grant.reword hold.forget hold.reword key.close prune restore".split())
-"""Deeds after which even names, of agents and of what was agreed on, may be gone."""
+"""Actions that may delete even names: of agents, grants and holds."""
 
 
 OWN_GONE = frozenset("event.forget forget quarantine.discard quarantine.move".split())
-"""Deeds after which something of the agent that they name may be gone, and nothing of anybody else's."""
+"""Actions that delete only data of the agent that they name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """When something was let go last, as far as anybody looked: looks that found something are counted."""
+    """The latest deletions, as numbers of the checks that found them."""
 
     number: int = 0
-    """How many looks found something: where it is the same, nothing was let go in between."""
+    """Number of checks that found a deletion; unchanged if nothing was deleted in between."""
     names: int = 0
-    """The last of them that found that even names may be gone: of agents, grants, holds."""
+    """The last check that found that names may be deleted: of agents, grants, holds."""
     everybody: int = 0
-    """The last that found that something of any agent may be gone."""
+    """The last check that found that data of any agent may be deleted."""
     own: Mapping[str, int] = field(default_factory=dict)
-    """The last that found that something of one agent is gone, for each since then."""
+    """The last check that found a deletion of one agent only, for each agent since then."""
 
     def of(self, agent: str) -> int:
-        """The last that touches what the memories of an agent say; any of them, if nobody says which agent."""
+        """The last deletion that affects the memories of an agent, or of any agent."""
         return self.number if agent == EVERYONE else self.own.get(agent, self.everybody)
 
     def after(self, gone: Sequence[AuditEntry] | None) -> Losses:
-        """The same after some deeds by which something went; `None` if nobody knows which."""
+        """The same after some actions that deleted something; `None` if they are unknown."""
         number = self.number + 1
         if gone is None:
             return Losses(number, number, number)
@@ -57,7 +57,7 @@ class Losses:
 
 
 class Watch:
-    """Reads the audit trail on, whenever it is asked to; every process that opens the database writes there."""
+    """Reads the new entries of the audit trail on demand; every process that opens the database writes there."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class Watch:
         self._losses = Losses()
 
     def look(self) -> Losses:
-        """The losses up to now. Where nothing is put on record, everything may be lost at any time."""
+        """The deletions up to now; without an audit trail, anything may be deleted at any time."""
         with self._lock:
             fresh = self._fresh()
             gone = None if fresh is None else [entry for entry in fresh if entry.action not in NOTHING_GONE]
@@ -75,7 +75,7 @@ class Watch:
             return self._losses
 
     def _fresh(self) -> list[AuditEntry] | None:
-        """What was done since the last look; `None` if that is not known, or too much."""
+        """The entries since the last check; `None` if they are unknown or too many."""
         if not isinstance(self._store, KeepsAudit):
             return None
         known = self._newest

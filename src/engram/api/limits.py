@@ -1,4 +1,4 @@
-"""How much a caller may ask for: how often, how large, how deep, how long."""
+"""Limits of a server: rate, size, depth and time of requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_CALLERS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server takes from its callers."""
+    """The limits of a server."""
 
     body: int = 1_000_000
     """Bytes of a request's body."""
@@ -49,7 +49,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Streams:
-    """Who listens to events, within the limits."""
+    """The open streams of events, within the limits."""
 
     limits: Limits
     _open: dict[str, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Buckets:
     _levels: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def wait(self, caller: str) -> float:
-        """Seconds until a request of this caller is welcome; 0 if it is now, and then it is counted."""
+        """Seconds until the next request of this caller is allowed; at 0, it is counted."""
         if self.rate <= 0:
             return 0.0
         now = self.clock()
@@ -94,14 +94,14 @@ class Buckets:
         return 0.0
 
     def _drop(self, now: float) -> None:
-        """Forget callers whose bucket is full by now, or everybody, if that is not enough."""
+        """Remove callers whose bucket is full by now, or all of them if that is not enough."""
         full = self.burst / self.rate
         kept = {caller: level for caller, level in self._levels.items() if now - level[1] < full}
         self._levels = kept if len(kept) < MOST_CALLERS else {}
 
 
 def flaw_of_json(body: bytes, depth: int) -> str | None:
-    """Why a body is no JSON that can be used, or `None` if it is: a name twice, NaN and deep nesting are refused."""
+    """The reason why a body is not valid JSON, or `None`; duplicate names, NaN and deep nesting are refused."""
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse)
     except RecursionError:

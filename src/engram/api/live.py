@@ -1,4 +1,4 @@
-"""Live changes: what came, what went and what was learned, in the order of writes, for whoever listens."""
+"""Live changes: memories that were stored or deleted and what was learned, in the order of writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HIGHEST = 1 << (2 * _HALF)
 
 @dataclass(frozen=True, slots=True)
 class Veil:
-    """The numbers of events as they are told: each stands for its place, and tells nobody how much others write.
+    """Public numbers of events: each stands for its position, and does not reveal how much other agents write.
 
     It is a permutation of the numbers of 52 bits, by a key that stays with the database (a Feistel network).
     """
@@ -34,14 +34,14 @@ class Veil:
     secret: bytes
 
     def shown(self, seq: int) -> int:
-        """The number to tell for a place in the order of writes; never 0."""
+        """Encode a position in the order of writes as a public number; never 0."""
         left, right = seq >> _HALF, seq & _MASK
         for turn in range(_ROUNDS):
             left, right = right, left ^ self._mixed(turn, right)
         return (left << _HALF | right) + 1
 
     def place(self, number: int) -> int:
-        """The place that a number stands for; 0 is before the first. Raises `InvalidInput` for one never told."""
+        """Decode a public number; 0 is before the first. Raises `InvalidInput` for a number that was never given."""
         if number == 0:
             return 0
         left, right = (number - 1) >> _HALF, (number - 1) & _MASK

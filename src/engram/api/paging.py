@@ -1,4 +1,4 @@
-"""Cursors: where a list goes on, in a form that only the list they came from understands."""
+"""Cursors: opaque positions in a list, valid for that list only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TICK = timedelta(microseconds=1)
 
 
 def slice_of(items: Sequence[T], limit: int, cursor: str | None, *of: object) -> Page[T]:
-    """A part of a list that is at hand whole; `of` names the list, whose cursors no other one takes."""
+    """A page of a list that is complete in memory; `of` names the list, and its cursors fit no other one."""
     (start,) = read(cursor, 1, *of) if cursor is not None else [0]
     end = start + limit
     return Page(items=tuple(items[start:end]), next_cursor=write([end], *of) if end < len(items) else None)
@@ -30,7 +30,7 @@ def slice_of(items: Sequence[T], limit: int, cursor: str | None, *of: object) ->
 def memories(
     fetch: Callable[..., list[Memory]], limit: int, until: datetime | None, cursor: str | None, *of: object
 ) -> Page[Memory]:
-    """Memories newest first, going on below the last one that was shown, whatever was stored meanwhile.
+    """A page of memories, newest first, continuing after the last one of the page before, whatever was stored since.
 
     `fetch(limit=, offset=, until=)` gives the newest before a time.
     """
@@ -56,13 +56,13 @@ def _after(moment: int) -> datetime:
 
 
 def write(place: Sequence[int], *of: object) -> str:
-    """The cursor of a place in a list."""
+    """Encode a position in a list as a cursor."""
     told = json.dumps([_mark(of), *place], separators=(",", ":"))
     return base64.urlsafe_b64encode(told.encode()).decode().rstrip("=")
 
 
 def read(cursor: str, numbers: int, *of: object) -> list[int]:
-    """The place that a cursor of this list names. Raises `InvalidInput` for that of another one, too."""
+    """Decode a cursor of this list. Raises `InvalidInput`, also for a cursor of another list."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         mark: object

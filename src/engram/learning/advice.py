@@ -10,6 +10,7 @@ from engram.clock import EPOCH
 from engram.learning.decisions import suggestions
 from engram.learning.events import Circumstances
 from engram.learning.service import Beside, Near, Testimony
+from engram.learning.state import read_once
 from engram.model import Clean, Prediction, Suggestion, Verdict
 from engram.model.grant import Right
 from engram.ports import LogsRecalls, arguments
@@ -40,11 +41,12 @@ def suggest(
     first, gate, near = agents[0], agents[0].input, cache(agents[0].embeddings.context_vector)
     candidates = None if wanted is None else [gate.clean("action", action) for action in wanted]
     clean = gate.clean("context", context)
-    told, *beside = _asked(agents, clean, near, "suggest", shared=shared)
     chance = first.sources.random if explore else None
-    suggestion = first.learning.suggest(
-        clean, around, candidates, explore=chance, others=told, beside=_beside(agents, beside), near=near
-    )
+    with read_once():
+        told, *beside = _asked(agents, clean, near, "suggest", shared=shared)
+        suggestion = first.learning.suggest(
+            clean, around, candidates, explore=chance, others=told, beside=_beside(agents, beside), near=near
+        )
     if isinstance(first.store, LogsRecalls) and suggestion.id is not None:
         lent = bool(told) or len(agents) > 1
         sources = {one.id: each.source for each in told for one in each.episodes}

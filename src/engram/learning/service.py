@@ -306,7 +306,8 @@ class Learning:
         now = self._sources.now()
         every = sorted([(self, others), *beside], key=lambda one: one[0]._scope.agent)
         known = [
-            _Evidence((each,), each._pooled(context, lent, near), each._groups(around, now)) for each, lent in every
+            _Evidence((each,), each._pool(each.episodes(context, near), lent), each._groups(around, now))
+            for each, lent in every
         ]
         if len(known) == 1:
             return known[0]
@@ -327,9 +328,8 @@ class Learning:
             ).evidence
         )
 
-    def _pooled(self, context: Clean, others: Sequence[Testimony], near: Near | None) -> list[DecisionEpisode]:
-        """The agent's own episodes, and those of others with the weight that their agreement with it earns."""
-        episodes = self.episodes(context, near)
+    def _pool(self, episodes: list[DecisionEpisode], others: Sequence[Testimony]) -> list[DecisionEpisode]:
+        """Add to the agent's own episodes those of others, with the weight that their agreement with it earns."""
         if not others:
             return episodes
         with self._experience.of(self._scope) as learned:

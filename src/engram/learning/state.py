@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
@@ -39,6 +40,18 @@ MOST_PENDING = 200
 MOST_VERDICTS = 10_000
 """So many of the newest verdicts can be cited by a decision."""
 _log = logging.getLogger("engram")
+_REFRESHED: ContextVar[set[tuple[int, Scope]] | None] = ContextVar("refreshed", default=None)
+"""The states that were brought up to date since the call began that is under way; `None` outside of such calls."""
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Within it, what was recorded meanwhile is read once for each agent, so that all of an answer is of one state."""
+    token = _REFRESHED.set(set())
+    try:
+        yield
+    finally:
+        _REFRESHED.reset(token)
 
 
 class Learned:
@@ -188,6 +201,11 @@ class Experience:
             yield self._brought_up_to_date(scope)
 
     def _brought_up_to_date(self, scope: Scope) -> Learned:
+        refreshed = _REFRESHED.get()
+        if refreshed is not None:
+            if (id(self), scope) in refreshed and scope in self._learned:
+                return self._learned[scope]
+            refreshed.add((id(self), scope))
         learned = self._learned.get(scope) or self._snapshot(scope) or Learned(scope.agent)
         known = learned
         learned = self._go_on(self._store, scope, learned)

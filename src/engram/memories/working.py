@@ -23,12 +23,13 @@ from engram.clock import Sources, micros
 from engram.errors import Conflict, InvalidInput, StoreClosed, StoreCorrupt
 from engram.memories.summaries import Utterance, summarise
 from engram.model import Draft, Memory, MemoryType, Origin, Receipt, describe_error
+from engram.model.bundle import MAX_LABEL, MAX_TEXT
 from engram.model.clean import Clean
 from engram.model.episode import Handover, Turn
 from engram.ports import ClearsSessions, ExpiringStore, Redactor, Scope, Volatile, arguments, unstorable
 from engram.privacy import clean_json
 from engram.recall.pack import tokens
-from engram.recording.draft import MAX_LABEL, MAX_TAGS, MAX_TEXT, handle
+from engram.recording.draft import MAX_TAGS, handle
 from engram.text.terms import digest
 
 CAPACITY = 8_000

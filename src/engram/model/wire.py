@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 MOST_AT_ONCE = 1000
 LONGEST_QUERY = 4096
+MOST_HITS = 100
+"""Memories that one recall may return."""
 MOST_NAMED = 1000
 """Memories, patterns, domains or tags that one request may name."""
 LONGEST_NAME = 400
@@ -113,7 +115,7 @@ class RecallQuery(Frozen):
     """A search among the memories."""
 
     query: str = Field(min_length=1, max_length=LONGEST_QUERY, description="The question, in words.")
-    k: int = Field(default=5, ge=1, le=100, description="Maximum number of memories.")
+    k: int = Field(default=5, ge=1, le=MOST_HITS, description="Maximum number of memories.")
     kinds: tuple[MemoryType, ...] = Field(default=(), description="Only these kinds.")
     tags: tuple[str, ...] = Field(default=(), description="Only memories with all of these labels.")
     since: Moment | None = Field(default=None, description="Only memories of events at or after this time.")
@@ -134,7 +136,7 @@ class RecallQuery(Frozen):
 class ContextQuery(RecallQuery):
     """A search for memories to put into a prompt."""
 
-    k: int = Field(default=8, ge=1, le=100, description="Maximum number of memories.")
+    k: int = Field(default=8, ge=1, le=MOST_HITS, description="Maximum number of memories.")
     budget_tokens: int = Field(
         default=1000, ge=1, le=1_000_000_000, description="Maximum length of the text, in tokens."
     )

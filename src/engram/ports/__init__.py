@@ -5,6 +5,7 @@ They are small protocols: batch first, order kept, missing is `None`.
 
 import warnings
 
+from engram.model.bundle import MAX_NAME
 from engram.ports.audit import AuditAction, acting, as_agents, doing, principal
 from engram.ports.embedding import Embedder, Matrix, Purpose, Vector, is_unit, units
 from engram.ports.encryption import Cipher, Seal
@@ -41,7 +42,6 @@ from engram.ports.stores import (
 from engram.ports.values import (
     FORGOTTEN,
     LONG_TERM,
-    MAX_NAME,
     RESERVED,
     Cells,
     Changes,

@@ -11,13 +11,11 @@ from pydantic import JsonValue
 
 from engram.errors import InvalidInput
 from engram.model import Clean, Memory, MemoryType
+from engram.model.bundle import MAX_NAME
 from engram.ports.embedding import Vector
 
 LONG_TERM = "long-term"
 """The namespace that recall searches."""
-
-
-MAX_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)

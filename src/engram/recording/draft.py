@@ -23,14 +23,13 @@ from engram.model import (
     comparable_content,
     describe_error,
 )
+from engram.model.bundle import MAX_LABEL, MAX_TEXT
 from engram.model.content import texts_in
 from engram.ports import Cleaned, Entry, Redactor, Scope, unstorable
 from engram.privacy import clean_json
 from engram.text.terms import digest, normal_form
 
-MAX_TEXT = 1_000_000
 MAX_JSON = 100_000
-MAX_LABEL = 400
 MAX_TAGS = 100
 FIRST_TRUST = {Origin.SELF: 1.0, Origin.TOOL: 0.5, Origin.SHARED: 0.3, Origin.IMPORTED: 0.3}
 """How far a memory is trusted by where it came from, unless the draft says it."""

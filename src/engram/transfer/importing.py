@@ -19,11 +19,20 @@ from engram.errors import InvalidInput
 from engram.learning import events as happened
 from engram.learning.service import Learning
 from engram.model import Clean, Draft, Memory, Origin, Receipt
-from engram.model.bundle import CarriedEvent, CarriedMemory, CarriedPattern, Finding, Incoming, Lineage, Verification
+from engram.model.bundle import (
+    MAX_LABEL,
+    CarriedEvent,
+    CarriedMemory,
+    CarriedPattern,
+    Finding,
+    Incoming,
+    Lineage,
+    Verification,
+)
 from engram.model.transfer import ImportReport
 from engram.ports import Entry, Event, KeepsEvents, Scope, acting, arguments
 from engram.privacy.instructions import any_instruction, is_instruction
-from engram.recording.draft import MAX_LABEL, merge_key, prepare, readable
+from engram.recording.draft import merge_key, prepare, readable
 from engram.recording.quarantine import apart, meant_for
 from engram.sharing.lenders import LINEAGE, SINCE, import_scope
 from engram.system import batched

@@ -183,7 +183,7 @@ def test_what_is_wrong_with_the_arguments_is_said_in_plain_words(brain: engram.E
         assert "query" in await refused(client, "memory_search")
         assert "limit" in await refused(client, "memory_search", query="x", limit=1000)
         assert "outcome" in await refused(client, "memory_outcome", id="x", outcome="fine")
-        assert "4000" in await refused(client, "memory_search", query="x" * 4001)
+        assert "4096" in await refused(client, "memory_search", query="x" * 4097)
         assert "empty" in await refused(client, "memory_search", query="   ")
         assert "there is no decision" in await refused(client, "memory_outcome", id="x", outcome="success")
         assert "errors.pydantic.dev" not in await refused(client, "memory_add", text=7)

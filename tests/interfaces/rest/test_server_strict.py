@@ -655,7 +655,7 @@ def test_the_answers_that_are_kept_end_and_stay_within_bounds(monkeypatch: pytes
     slots, gone = [("key", "agent", str(n)) for n in range(5)], [invalidation.Losses()]
 
     def keep(slot: idempotency.Slot, size: int = 1) -> None:
-        answers.keep(slot, b"asked", 200, idempotency.Said({}, b"x" * size, "agent", 0, silent=False))
+        answers.keep(slot, b"asked", 200, idempotency.Answer({}, b"x" * size, "agent", 0, silent=False))
 
     def kept() -> list[tuple[bool, bool]]:
         found = [answers.get(slot, gone[0]) for slot in slots]

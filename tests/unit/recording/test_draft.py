@@ -8,9 +8,10 @@ import pytest
 
 from engram.errors import InvalidInput
 from engram.model import DecisionContent, Draft, KnowledgeContent, Memory, MemoryType
+from engram.model.bundle import MAX_LABEL, MAX_TEXT
 from engram.ports import Entry, Scope
 from engram.privacy import SecretRedactor
-from engram.recording.draft import MAX_JSON, MAX_LABEL, MAX_TAGS, MAX_TEXT, merge_key, prepare, rejected
+from engram.recording.draft import MAX_JSON, MAX_TAGS, merge_key, prepare, rejected
 from engram.testing import FixedSources
 from engram.testing.factories import START
 

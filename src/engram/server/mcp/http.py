@@ -22,7 +22,7 @@ from engram.model.api_key import ApiKey, Right
 from engram.server.mcp.server import create
 from engram.server.mcp.tools import Request, Whose
 from engram.server.metrics import Metrics
-from engram.server.rest.middleware import Address, Border, Gate
+from engram.server.rest.middleware import Address, Authentication, RequestGuard
 from engram.server.rest.problems import CODES, answer
 from engram.server.rest.run import Announced, Binding, listen, settings, tell_first_key, where
 
@@ -63,8 +63,8 @@ def application(
     inner.router.redirect_slashes = False  # it would lead to `http://` behind whoever speaks TLS, with the key
     inner.add_exception_handler(HTTPException, _elsewhere)
     keys = brain.keys
-    gate = Gate(_unheard(inner), keys, most, metrics)
-    return Border(gate, address or Address(), most, metrics, brain.sources.new_id)
+    gate = Authentication(_unheard(inner), keys, most, metrics)
+    return RequestGuard(gate, address or Address(), most, metrics, brain.sources.new_id)
 
 
 def _unheard(app: ASGIApp) -> ASGIApp:

@@ -30,13 +30,12 @@ from engram.model import (
     describe_error,
 )
 from engram.model.api_key import Right
+from engram.model.bundle import MAX_TEXT
+from engram.model.wire import LONGEST_QUERY, MOST_HITS
 from engram.recall.quoting import PREAMBLE, quoted
 from engram.server.mcp import answers
 from engram.server.mcp.answers import Counted, Found, Remembered, found, remembered
 
-MOST_TEXT = 100_000
-MOST_QUERY = 4_000
-MOST_HITS = 50
 MOST_TOKENS = 20_000
 
 Whose = Callable[["Request", Right], AgentHandle]
@@ -45,17 +44,17 @@ Request = Context[Any, Any]
 
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 MemoryId = Annotated[Id, Field(description="The id of the memory, as searches and receipts tell it.")]
-Query = Annotated[str, Field(min_length=1, max_length=MOST_QUERY)]
-Text = Annotated[str, Field(min_length=1, max_length=MOST_TEXT)]
+Query = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 Situation = Annotated[
-    str, Field(min_length=1, max_length=MOST_QUERY, description="The situation, in words that will be used again.")
+    str, Field(min_length=1, max_length=LONGEST_QUERY, description="The situation, in words that will be used again.")
 ]
 Doing = Annotated[
-    str, Field(min_length=1, max_length=MOST_QUERY, description="What is done: a command, a tool call, or a phrase.")
+    str, Field(min_length=1, max_length=LONGEST_QUERY, description="What is done: a command, a tool call, or a phrase.")
 ]
 Word = Annotated[str, Field(max_length=400)]
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=400)]], Field(max_length=100)]
-Actions = Annotated[list[Annotated[str, Field(min_length=1, max_length=MOST_QUERY)]], Field(max_length=50)]
+Actions = Annotated[list[Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]], Field(max_length=50)]
 Ids = Annotated[list[Id], Field(max_length=100)]
 Environment = Annotated[Word, Field(description="Where it is done, such as ci or production.")]
 ToolName = Annotated[Word, Field(description="The tool it is done with.")]
@@ -108,7 +107,7 @@ def memory_add(
         MemoryType, Field(description="knowledge for facts that hold, observation for what happened, …")
     ] = MemoryType.OBSERVATION,
     tags: Annotated[Words, Field(description="Labels to find it by.")] = [],  # noqa: B006
-    context: Annotated[str, Field(max_length=MOST_QUERY, description="The situation it belongs to.")] = "",
+    context: Annotated[str, Field(max_length=LONGEST_QUERY, description="The situation it belongs to.")] = "",
     importance: Annotated[float, Field(ge=0, le=1, description="How much it matters.")] = 0.5,
     at: Annotated[Moment | None, Field(description="When it happened; now, if left out.")] = None,
     session: Session = None,
@@ -182,7 +181,7 @@ def memory_record_decision(
     environment: Environment = "",
     tool: ToolName = "",
     task_type: TaskType = "",
-    error: Annotated[str, Field(max_length=MOST_TEXT, description="What went wrong, if something did.")] = "",
+    error: Annotated[str, Field(max_length=MAX_TEXT, description="What went wrong, if something did.")] = "",
     informed_by: Annotated[
         Ids, Field(description="The ids of the searches, suggestions and verdicts it was based on.")
     ] = [],  # noqa: B006
@@ -219,9 +218,9 @@ def memory_outcome(
         Ids | None, Field(description="Of a search: the memories that were used; all that were shown, if left out.")
     ] = None,
     action: Annotated[
-        str | None, Field(max_length=MOST_QUERY, description="Of a suggestion: what was done instead of it.")
+        str | None, Field(max_length=LONGEST_QUERY, description="Of a suggestion: what was done instead of it.")
     ] = None,
-    error: Annotated[str, Field(max_length=MOST_TEXT, description="What went wrong, if something did.")] = "",
+    error: Annotated[str, Field(max_length=MAX_TEXT, description="What went wrong, if something did.")] = "",
     correct: Annotated[bool, Field(description="Replace what was told of this decision before.")] = False,
 ) -> Annotated[CallToolResult, Counted]:
     """Tell how it went: the credit goes to the decision, the suggestion, or the memories that were used.
@@ -256,7 +255,7 @@ def memory_suggest(
 def memory_check(
     agent: AgentHandle,
     action: Doing,
-    context: Annotated[str, Field(max_length=MOST_QUERY, description="The situation.")] = "",
+    context: Annotated[str, Field(max_length=LONGEST_QUERY, description="The situation.")] = "",
     environment: Environment = "",
     tool: ToolName = "",
     task_type: TaskType = "",
@@ -272,14 +271,14 @@ def memory_check(
 def memory_learn_from_failure(
     agent: AgentHandle,
     error: Annotated[Text, Field(description="The error text as it came, or what went wrong.")],
-    action: Annotated[str, Field(max_length=MOST_QUERY, description="What was done when it happened.")] = "",
-    solution: Annotated[str, Field(max_length=MOST_QUERY, description="What was done about it, if known.")] = "",
+    action: Annotated[str, Field(max_length=LONGEST_QUERY, description="What was done when it happened.")] = "",
+    solution: Annotated[str, Field(max_length=LONGEST_QUERY, description="What was done about it, if known.")] = "",
     helped: Annotated[bool | None, Field(description="Whether the solution helped; taken as yes if left out.")] = (
         None
     ),
-    context: Annotated[str, Field(max_length=MOST_QUERY, description="The situation.")] = "",
-    root_cause: Annotated[str, Field(max_length=MOST_QUERY, description="Why it happened, if known.")] = "",
-    prevention: Annotated[str, Field(max_length=MOST_QUERY, description="What to verify before next time.")] = "",
+    context: Annotated[str, Field(max_length=LONGEST_QUERY, description="The situation.")] = "",
+    root_cause: Annotated[str, Field(max_length=LONGEST_QUERY, description="Why it happened, if known.")] = "",
+    prevention: Annotated[str, Field(max_length=LONGEST_QUERY, description="What to verify before next time.")] = "",
     environment: Environment = "",
     tool: ToolName = "",
     task_type: TaskType = "",

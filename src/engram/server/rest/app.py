@@ -22,8 +22,8 @@ from engram.server import dashboard
 from engram.server.metrics import Metrics
 from engram.server.rest import problems
 from engram.server.rest.auth import AGENT, right_of
-from engram.server.rest.idempotency import Once
-from engram.server.rest.middleware import Address, Border, Gate
+from engram.server.rest.idempotency import Idempotency
+from engram.server.rest.middleware import Address, Authentication, RequestGuard
 from engram.server.rest.openapi import described
 from engram.server.rest.parameters import IDEMPOTENCY, Operations, known_parameters
 from engram.server.rest.routes import ROUTERS, server
@@ -72,7 +72,7 @@ def create(
     api.state.slow = CapacityLimiter(most.slow_threads)
     api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
     dashboard.mount(api)
-    inner: ASGIApp = Gate(Once(api, api.state.operations, brain.store), keys, most, metrics)
+    inner: ASGIApp = Authentication(Idempotency(api, api.state.operations, brain.store), keys, most, metrics)
     if where.origins:
         inner = CORSMiddleware(
             inner,
@@ -89,7 +89,7 @@ def create(
             ],
             expose_headers=["ETag", problems.REPLAYED, "X-Request-ID", "Retry-After"],
         )
-    border = Border(inner, where, most, metrics, brain.sources.new_id)
+    border = RequestGuard(inner, where, most, metrics, brain.sources.new_id)
     api.state.border = border
     return Served(border, api, api.state.stopping)
 
@@ -137,5 +137,5 @@ async def _lifespan(api: FastAPI) -> AsyncIterator[None]:
     current_default_thread_limiter().total_tokens = api.state.limits.threads
     yield
     border = getattr(api.state, "border", None)
-    if isinstance(border, Border):
+    if isinstance(border, RequestGuard):
         await border.drained(DRAIN)

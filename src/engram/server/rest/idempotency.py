@@ -1,4 +1,4 @@
-"""Writes that are carried out once, however often they are sent: the second answer is the first one again."""
+"""Idempotency-Key: a write that is sent again is not carried out again, and gets its first response."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ MOST_BYTES = 32_000_000
 LARGEST = 2_000_000
 LONGEST_KEY = 255
 SILENT = (ForgetReceipt, Grant, GroupView, LegalHold, Noted, Policy, Receipt, Receipts, RetentionReport, Revocation)
-"""Answers that say nothing of what memories say: forgetting one does not touch them."""
+"""Responses without the text of memories: deleting a memory does not invalidate them."""
 CONDITIONS = ("if-match", "if-none-match")
-_OTHER = "this Idempotency-Key belongs to another request; use a new one"
+_OTHER_REQUEST = "this Idempotency-Key belongs to another request; use a new one"
 _DONE = (
     "this was done before, with status {status}, and not again; its answer is not kept, since something was forgotten "
     "meanwhile or it was too large: read what you need anew"
@@ -50,7 +50,7 @@ Slot = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """That a request was carried out, and which."""
+    """A request that was carried out, by the digest of its content."""
 
     asked: bytes
     status: int
@@ -58,8 +58,8 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What was answered to whom, and what had been let go before: once more has been, it may not be said again."""
+class Answer:
+    """A response, with the number of deletions before it; after another deletion, it may not be replayed."""
 
     start: Message
     body: bytes
@@ -68,62 +68,62 @@ class Said:
     silent: bool
 
     def holds(self, losses: Losses) -> bool:
-        """Whether everything in it is still there."""
+        """Return true if nothing that it may contain was deleted since."""
         return self.lost == _lost(losses, self.agent, self.silent)
 
 
 class Answers:
-    """What was carried out, and what was said then, for a while, in this process, within bounds."""
+    """The writes that were carried out and their responses, for 15 minutes, in this process, within a size limit."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._done: OrderedDict[Slot, Done] = OrderedDict()
-        self._said: OrderedDict[Slot, Said] = OrderedDict()
+        self._said: OrderedDict[Slot, Answer] = OrderedDict()
         self._bytes = 0
         self._losses = Losses()
 
-    def get(self, slot: Slot, losses: Losses) -> tuple[Done | None, Said | None]:
-        """Whether something was done there, and what was said then, if that may still be said."""
-        self._let_go(losses)
-        self._tidy()
+    def get(self, slot: Slot, losses: Losses) -> tuple[Done | None, Answer | None]:
+        """The write in a slot and its response, if it may still be replayed."""
+        self._invalidate(losses)
+        self._evict()
         return self._done.get(slot), self._said.get(slot)
 
-    def keep(self, slot: Slot, asked: bytes, status: int, said: Said | None) -> None:
-        """Keep what was done, and what was said unless it is very large; the oldest go first."""
+    def keep(self, slot: Slot, asked: bytes, status: int, said: Answer | None) -> None:
+        """Store a write, and its response unless it is very large; the oldest are removed first."""
         self._done[slot] = Done(asked, status, self._clock() + KEPT_SECONDS)
         if said is not None and said.holds(self._losses) and len(said.body) <= LARGEST:
             self._said[slot] = said
             self._bytes += len(said.body)
-        self._tidy()
+        self._evict()
 
-    def _let_go(self, losses: Losses) -> None:
-        """Keep nothing of what was said that may be gone; that it was done stays known."""
+    def _invalidate(self, losses: Losses) -> None:
+        """Remove responses that may contain deleted data; the record of the write stays."""
         if losses.number != self._losses.number:
             self._losses = losses
             for slot in [slot for slot, said in self._said.items() if not said.holds(losses)]:
-                self._unsay(slot)
+                self._drop(slot)
 
-    def _unsay(self, slot: Slot) -> None:
+    def _drop(self, slot: Slot) -> None:
         if (said := self._said.pop(slot, None)) is not None:
             self._bytes -= len(said.body)
 
-    def _tidy(self) -> None:
+    def _evict(self) -> None:
         now = self._clock()
         while self._done:
             slot, oldest = next(iter(self._done.items()))
             if oldest.until > now and len(self._done) <= MOST_ANSWERS:
                 break
             del self._done[slot]
-            self._unsay(slot)
+            self._drop(slot)
         while self._bytes > MOST_BYTES:
-            self._unsay(next(iter(self._said)))
+            self._drop(next(iter(self._said)))
 
 
-class Once:
-    """Answers a write that was answered before with what was said then, and one that is being answered after that.
+class Idempotency:
+    """Replays the response of a write that was carried out before; one that is running is waited for.
 
-    What was refused changed nothing and is tried again. When something of an agent is let go, at whichever door,
-    nothing is said again that may have held it; that the write was done stays known.
+    A refused write changed nothing and is tried again. When data of an agent is deleted, through any interface, the
+    responses that may contain it are not replayed; the record of the write stays.
     """
 
     def __init__(
@@ -153,21 +153,21 @@ class Once:
             asked = _digest(scope)
             done, said = self._answers.get(slot, losses)
             if done is None:
-                reply = _Reply(send, route, slot[1], losses)
+                reply = _Recorder(send, route, slot[1], losses)
                 try:
                     await self._app(scope, receive, reply)
                 finally:  # whether or not the caller was there to hear it
                     if reply.status:
                         self._answers.keep(slot, asked, reply.status, reply.said)
             else:
-                await self._again(done, said, asked, scope, receive, send)
+                await self._replay(done, said, asked, scope, receive, send)
 
-    async def _again(
-        self, done: Done, said: Said | None, asked: bytes, scope: Scope, receive: Receive, send: Send
+    async def _replay(
+        self, done: Done, said: Answer | None, asked: bytes, scope: Scope, receive: Receive, send: Send
     ) -> None:
         id = scope["engram.request"]
         if done.asked != asked:
-            await answer(409, Conflict.code, _OTHER, id)(scope, receive, send)
+            await answer(409, Conflict.code, _OTHER_REQUEST, id)(scope, receive, send)
         elif said is None:
             detail = _DONE.format(status=done.status)
             await answer(409, Conflict.code, detail, id, headers={REPLAYED: "true"})(scope, receive, send)
@@ -178,8 +178,8 @@ class Once:
             await send({"type": "http.response.body", "body": said.body})
 
 
-class _Reply:
-    """Sends an answer on, and keeps a copy of one that says that it was done."""
+class _Recorder:
+    """Sends a response on, and keeps a copy of a successful one."""
 
     def __init__(self, send: Send, route: APIRoute, agent: str, losses: Losses) -> None:
         self._send = send
@@ -189,7 +189,7 @@ class _Reply:
         self._start: Message = {}
         self._body = bytearray()
         self.status = 0
-        self.said: Said | None = None
+        self.said: Answer | None = None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start" and 200 <= message["status"] < 300:
@@ -198,17 +198,17 @@ class _Reply:
             if len(self._body) <= LARGEST:
                 self._body += message.get("body", b"")
             if not message.get("more_body", False):
-                self.said = Said(self._start, bytes(self._body), self._agent, self._lost, self._silent)
+                self.said = Answer(self._start, bytes(self._body), self._agent, self._lost, self._silent)
         await self._send(message)
 
 
 def _lost(losses: Losses, agent: str, silent: bool) -> int:
-    """The last loss that touches an answer that was given to an agent."""
+    """The number of the last deletion that affects a response to an agent."""
     return losses.names if silent else losses.of(agent)
 
 
 def _agent(scope: Scope, key: ApiKey) -> str:
-    """Whom a request is about; all agents, if it names none and the key is not for one."""
+    """The agent of a request; all agents, if it names none and the key is not for one."""
     try:
         return agent_named(key, Headers(scope=scope).get(AGENT))
     except EngramError:  # what it names is refused later, by the operation itself

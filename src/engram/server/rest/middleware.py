@@ -1,8 +1,8 @@
-"""What every request passes before a route sees it: where it is addressed to, who sends it, how much it brings.
+"""Checks of every request before its route: the host and origin, the caller's key and rate, and the size of the body.
 
-`Border` is the outermost: it gives each request an id, checks where it is addressed to and where it comes from, limits
-how many there are and how long they take, and counts and logs how they ended. `Gate` is behind it: a key, its rate, and
-a body of bearable size.
+`RequestGuard` is the outermost: it gives each request an id, checks its host and origin, limits the number of requests
+and their time, and counts and logs their results. `Authentication`, behind it, checks the key and its rate, and reads
+the body.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ request_id: contextvars.ContextVar[str] = contextvars.ContextVar("engram_request
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server may be addressed, and which web pages may ask it."""
+    """The host names that a server answers to, and the web pages that may call it."""
 
     hosts: Collection[str] = LOOPBACK
     """Names in the `Host` header, without a port; `*` for any."""
@@ -55,11 +55,11 @@ class Address:
     """Origins of web pages, such as `https://tools.example`; none by default."""
 
     def answers_to(self, host: str) -> bool:
-        """Whether this server is the one that a request is addressed to."""
+        """Return true if a `Host` header names this server."""
         return ANYWHERE in self.hosts or _name(host) in {_name(known) for known in self.hosts}
 
     def lets_in(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin may ask: one of our own, or one that was allowed."""
+        """Return true if a page of this origin may call the server: one of its own, or an allowed one."""
         return origin in self.origins or origin.lower() in {
             f"{scheme}://{host.lower()}" for scheme in ("http", "https")
         }
@@ -70,8 +70,8 @@ def _name(host: str) -> str:
     return name if separator and port.isdigit() and (not name.startswith("[") or name.endswith("]")) else host.lower()
 
 
-class Border:
-    """The outermost application: nothing gets around it, and nothing that happens inside gets out but as an answer."""
+class RequestGuard:
+    """The outermost application: every request passes it, and every failure inside becomes a response."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Border:
         own = headers.get("x-request-id", "")
         scope["engram.request"] = id = own if _OWN_ID.fullmatch(own) else self._new_id()
         request_id.set(id)
-        reply, started = _Reply(send, id), self._clock()
+        reply, started = _Sender(send, id), self._clock()
         self._metrics.running.inc()
         try:
             refusal = self._refusal(headers, id)
@@ -124,8 +124,8 @@ class Border:
             return answer(503, "busy", "too many requests are being answered; try again", id)
         return None
 
-    async def _carry_out(self, scope: Scope, receive: Receive, reply: _Reply, id: str) -> None:
-        """Let the request in; one that takes too long is answered, and goes on without anybody listening."""
+    async def _carry_out(self, scope: Scope, receive: Receive, reply: _Sender, id: str) -> None:
+        """Run the request; one that takes too long gets a response and goes on without it."""
         task = asyncio.create_task(self._safely(scope, receive, reply, id))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -139,13 +139,13 @@ class Border:
                 "it took too long and may still be carried out; the same Idempotency-Key makes it safe to try again"
             )
             late = answer(503, "busy", detail, id)
-            final, reply.cut = _Reply(reply.send, id), True
+            final, reply.cut = _Sender(reply.send, id), True
             await late(scope, receive, final)
             reply.status = 503
         elif not task.done():
             await task
 
-    async def _safely(self, scope: Scope, receive: Receive, reply: _Reply, id: str) -> None:
+    async def _safely(self, scope: Scope, receive: Receive, reply: _Sender, id: str) -> None:
         try:
             await self._app(scope, receive, reply)
         except Exception as error:  # noqa: BLE001 - the outermost border: whatever it was, the caller gets an answer
@@ -162,20 +162,20 @@ class Border:
         _log.info("request", extra={"told": line | {"key": key.id if key else ""}})
 
     async def drained(self, seconds: float) -> None:
-        """Wait until the requests that took too long have ended, or have taken much too long."""
+        """Wait for requests that took too long, at most so many seconds."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
 
 
 def _patience(limits: Limits, path: str) -> float | None:
-    """How long a request may take; a stream of events takes as long as somebody listens."""
+    """Seconds that a request may take; a stream of events has no limit."""
     if path == EVENTS:
         return None
     return limits.long_seconds if path in LONG else limits.seconds
 
 
 def _places(error: Exception) -> Iterator[str]:
-    """Where an error came from, without what it says: that may be what a memory says."""
+    """The code locations of an error, without its message, which may quote a memory."""
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -183,8 +183,8 @@ def _places(error: Exception) -> Iterator[str]:
         trace = trace.tb_next
 
 
-class _Reply:
-    """Sends an answer with the headers that all have, unless it was cut off."""
+class _Sender:
+    """Sends a response with the headers that all responses have, unless it was cut off."""
 
     def __init__(self, send: Send, id: str) -> None:
         self.send = send
@@ -205,8 +205,8 @@ class _Reply:
         await self.send(message)
 
 
-class Gate:
-    """Lets in who shows a good key, not too often, with a body that is not too large; the rest needs no key."""
+class Authentication:
+    """Requires a valid key, within its rate, and a body within the limit, for all paths but the open ones."""
 
     def __init__(
         self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Metrics, clock: Callable[[], float] = time.monotonic
@@ -219,7 +219,7 @@ class Gate:
         self._strangers = Buckets(limits.refusals, max(1, int(limits.refusals * 5)), clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or say why not."""
+        """Pass one request on, or refuse it."""
         if scope["type"] == "http" and _guarded(scope["path"]):
             if (refusal := await self._refusal(scope)) is not None:
                 await refusal(scope, receive, send)
@@ -255,7 +255,7 @@ class Gate:
         return answer(429, TooMany.code, detail, id, headers={"Retry-After": str(max(1, round(wait + 0.5)))})
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | Response:
-        """All of the body, or why it is not taken."""
+        """The whole body, or the response that refuses it."""
         id, headers, most = scope["engram.request"], Headers(scope=scope), self._limits.body
         too_large = f"the body has more than {most:,} bytes; send it in parts"
         announced = headers.get("content-length", "0")
@@ -290,7 +290,7 @@ def _guarded(path: str) -> bool:
 
 
 def _uploads(scope: Scope) -> bool:
-    """Whether the body is a file, which its route reads part by part once it knows that the caller may send it."""
+    """Return true for an upload, whose route reads the body in parts after it has checked the caller's right."""
     return (scope["path"], scope["method"]) == (KNOWLEDGE, "POST")
 
 
@@ -300,7 +300,7 @@ def _bearer(header: str) -> str:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body once more, as if it had just come; after it, whatever comes."""
+    """A `receive` that gives the body that was read, and then what comes after it."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

@@ -1,4 +1,4 @@
-"""Every error as the answer that a caller sees: RFC 9457, and nothing that is not his to know."""
+"""Errors as responses (RFC 9457), without details that the caller may not see."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CODES = {
     421: "misdirected",
     422: "invalid",
 }
-"""What went wrong before the engine was asked."""
+"""Codes of errors that happen before the engine is called."""
 
 LISTED = {
     400: "The body is not JSON, or nested too deeply.",
@@ -140,7 +140,7 @@ def _engine(request: Request, error: Exception) -> Response:
 
 
 def _invalid(request: Request, error: Exception) -> Response:
-    """What was wrong with a request, without what it said."""
+    """The response to an invalid request; it does not quote the request."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
     flaws = [Flaw(where=".".join(str(part) for part in flaw["loc"]), what=str(flaw["msg"])) for flaw in found]
     detail = "the request cannot be used; `errors` says what is wrong with it"
