@@ -182,7 +182,7 @@ def _spread(matches: Sequence[Match]) -> dict[str, float]:
 
 CONTRAST = 2.0
 """How much it counts against an answer that somebody else than the one asked about has said the more similar thing."""
-HALFWAY, STEEPNESS = 0.62, 9.0
+HALFWAY, CONFIDENCE_STEEPNESS = 0.62, 9.0
 """The similarity at which one is as sure as not, and how fast that changes around it."""
 WORDS_HALFWAY, WORDS_STEEPNESS = 0.6, 4.0
 """The same for the share of telling words, when there is nothing else to go by."""
@@ -201,7 +201,7 @@ def confidence(seen: Scene, parsed: ParsedQuery, cover: float, *, by_words: bool
         others = np.array([parsed.about(g.speaker, None) < 0 for g in seen.glimpses])[seen.candidate]
         own, other = float(similar[~others].max(initial=0.0)), float(similar[others].max(initial=0.0))
         best = own + CONTRAST * (own - other)
-    return _squashed(best - HALFWAY, STEEPNESS)
+    return _squashed(best - HALFWAY, CONFIDENCE_STEEPNESS)
 
 
 def _squashed(value: float, steepness: float) -> float:
