@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 from engram.errors import (
     Conflict,
     EngramError,
@@ -48,3 +51,9 @@ def public_message(error: EngramError, naming: Naming) -> str:
     if isinstance(error, _OPEN):
         return error.worded(naming)
     return _CLOSED.get(error.code, "the server cannot do this; whoever runs it has to look into it")
+
+
+def code_locations(error: Exception) -> list[str]:
+    """The code locations of an error for a log, without its message, which may quote a memory."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]

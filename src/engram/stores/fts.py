@@ -88,7 +88,7 @@ class FtsWords:
         """Count the rows of the file that hold each term; terms that none holds are left out."""
         return dict(fetch(conn, _KNOWN, {"terms": json.dumps(list(terms))}))
 
-    def spread(
+    def term_counts(
         self, conn: sa.Connection, scope: Scope, terms: Sequence[str], holders: Mapping[str, int], latest: int
     ) -> TermCounts:
         """Count the rows of a scope that hold each term, or estimate from the file if most rows are of this scope."""

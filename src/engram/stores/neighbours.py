@@ -57,7 +57,7 @@ def ranking_query(listed: str, words: str, join: str) -> sa.TextClause:
 
 
 def shown(words: str) -> str:
-    """The columns that `glimpse` reads, of `memories m` and `STATS`."""
+    """The columns that `to_ranking_input` reads, of `memories m` and `STATS`."""
     columns = "id seq session speaker role happened_at text importance trust".split()
     stats = ("coalesce(s.helped, 0)", "coalesce(s.hindered, 0)")
     return "SELECT " + ", ".join([*(f"m.{name}" for name in columns), *stats, words])

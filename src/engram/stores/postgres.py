@@ -730,8 +730,8 @@ class PostgresTables(Tables):
         """Number the next writes higher than `last`."""
         conn.execute(sa.text("SELECT setval('engram_seq', greatest(:last, nextval('engram_seq')))"), {"last": last})
 
-    def translate(self, error: sa.exc.DBAPIError) -> EngramError:
-        """The driver's error in our words."""
+    def translate(self, error: Any) -> EngramError:
+        """Return the error of `engram.errors` for one of the driver."""
         if getattr(error.orig, "sqlstate", None) == "23505" and self._is_taken_id(error.orig):
             return Conflict("a memory with this id exists; nothing was stored. Use a new id")
         return _translate(self.name, f"{self.url.host or 'the server'}:{self.url.port or 5432}", error)

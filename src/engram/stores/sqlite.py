@@ -171,6 +171,7 @@ class SqliteTables(Tables):
     ) -> None:
         self.path = path
         self.driver = driver
+        self.driver_errors = (sa.exc.DBAPIError, sqlite3.Error, driver.module.Error)
         self._vectors = vectors
         self._words = FtsWords()
         self._durable, self._busy_seconds = durable, busy_seconds
@@ -267,12 +268,6 @@ class SqliteTables(Tables):
             finally:
                 self._held.moment = None
 
-    @contextmanager
-    def read(self, scope: Scope | None) -> Iterator[sa.Connection]:
-        """One consistent view of the database, about one scope, or about all of them."""
-        with self._wrapped(), super().read(scope) as conn:
-            yield conn
-
     def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """The result of some reading in one transaction; a store may try it again."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
@@ -338,7 +333,7 @@ class SqliteTables(Tables):
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the rows of a scope, and those that hold each term."""
         moment = self._moment(conn, scope)
-        return self._words.spread(conn, scope, terms, self._holders(moment, terms), self._counter(moment)[1])
+        return self._words.term_counts(conn, scope, terms, self._holders(moment, terms), self._counter(moment)[1])
 
     def speakers(self, conn: sa.Connection, scope: Scope) -> list[str]:
         """Read the names of speakers as they are stored."""
@@ -454,8 +449,7 @@ class SqliteTables(Tables):
                 f"other threads have kept {self.path} busy for too long; try again, or raise `busy_seconds`"
             )
         try:
-            with self._wrapped():
-                yield
+            yield
         finally:
             self._turn.release()
 
@@ -704,9 +698,9 @@ class SqliteTables(Tables):
         _inherited.append(self.engine.pool)
         super().after_fork()
 
-    def translate(self, error: sa.exc.DBAPIError) -> EngramError:
-        """The driver's error in our words."""
-        return _translate(self.path, error.orig)
+    def translate(self, error: Any) -> EngramError:
+        """Return the error of `engram.errors` for one of the driver's."""
+        return _translate(self.path, error.orig if isinstance(error, sa.exc.DBAPIError) else error)
 
 
 class SqliteStore(SqlStore):

@@ -194,7 +194,7 @@ class EventsContract:
         store.add(ALICE, [one, two])
         shares = {one.memory.id: (0.5, 0.0), two.memory.id: (0.0, 0.5)}
         store.credit(ALICE, Credit("r1", START, tuple(shares), frozenset(), shares=shares))
-        seen = {glimpse.id: glimpse.usefulness for glimpse in store.neighbours(ALICE, list(shares), 0, [])}
+        seen = {row.id: row.usefulness for row in store.neighbours(ALICE, list(shares), 0, [])}
         assert seen == pytest.approx({one.memory.id: 1.5 / 2.5, two.memory.id: 1 / 2.5})
 
     def test_a_closed_store_keeps_no_events(self, store: MemoryStore) -> None:

@@ -627,14 +627,14 @@ class MemoryStoreContract(EventsContract, ErasingContract):
     ) -> None:
         surveys, ids = _ability(store, ReadsNeighbours), _sessions(store, make)  # type: ignore[type-abstract]
         found = surveys.neighbours(ALICE, [ids[name] for name in asked], reach, ())
-        assert sorted(glimpse.id for glimpse in found) == sorted(ids[name] for name in names)
+        assert sorted(row.id for row in found) == sorted(ids[name] for name in names)
 
     def test_those_around_come_in_the_order_they_were_stored_by_their_number(
         self, store: MemoryStore, make: Maker
     ) -> None:
         surveys, ids = _ability(store, ReadsNeighbours), _sessions(store, make)  # type: ignore[type-abstract]
-        found = sorted(surveys.neighbours(ALICE, [ids["c"]], 9, ()), key=lambda glimpse: glimpse.seq)
-        assert [glimpse.id for glimpse in found] == [ids[name] for name in "abcdef"]
+        found = sorted(surveys.neighbours(ALICE, [ids["c"]], 9, ()), key=lambda row: row.seq)
+        assert [row.id for row in found] == [ids[name] for name in "abcdef"]
 
     def test_nothing_is_around_an_id_that_is_not_there(self, store: MemoryStore, make: Maker) -> None:
         surveys, ids = _ability(store, ReadsNeighbours), _sessions(store, make)  # type: ignore[type-abstract]
@@ -697,11 +697,11 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         (memory,) = _store(store, [make.event(text, session="s", context="at the zoo", tags=["zebra", "big cat"])])
         held = index_terms("\n".join((text, "at the zoo", "zebra", "big cat")))
         terms = list(dict.fromkeys(["nobody", *held, "'", "unheard"]))
-        found = {glimpse.id: glimpse for glimpse in surveys.neighbours(ALICE, [memory.id], 1, terms)}
+        found = {row.id: row for row in surveys.neighbours(ALICE, [memory.id], 1, terms)}
         assert found[memory.id].length == len(held)
         assert list(found[memory.id].counts) == [held.count(term) for term in terms]
         assert len(found) == 2
-        backwards = {glimpse.id: glimpse for glimpse in surveys.neighbours(ALICE, [memory.id], 1, terms[::-1])}
+        backwards = {row.id: row for row in surveys.neighbours(ALICE, [memory.id], 1, terms[::-1])}
         assert list(backwards[memory.id].counts) == [held.count(term) for term in reversed(terms)]
 
     def test_counts_follow_an_annotation(self, store: MemoryStore, make: Maker) -> None:
@@ -718,9 +718,9 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         texts = ["a zebra", "zebra and zebra", "a lion", "a lion and a zebra", "nothing"]
         memories = _store(store, [make.event(text) for text in texts])
         terms = [*index_terms("zebra lion"), "unheard", "'"]
-        spread = surveys.term_counts(ALICE, terms)
-        assert spread.rows == 5
-        assert [spread.holders.get(term, 0) for term in terms] == [3, 2, 0, 0]
+        counts = surveys.term_counts(ALICE, terms)
+        assert counts.rows == 5
+        assert [counts.holders.get(term, 0) for term in terms] == [3, 2, 0, 0]
         assert surveys.term_counts(ALICE, []).holders == {}
         store.forget(ALICE, [memories[0].id])
         assert surveys.term_counts(ALICE, terms).holders["lion"] == 2
@@ -732,8 +732,8 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         store.add(ALICE, [make.event("a zebra"), make.event("a lion")])
         store.add(BOB, [theirs.event("a zebra") for _ in range(20)])
         assert surveys.term_counts(ALICE, [term]) == (2, {term: 1})
-        spread = surveys.term_counts(BOB, [term])
-        assert (spread.rows, spread.holders[term]) == (20, 20)
+        counts = surveys.term_counts(BOB, [term])
+        assert (counts.rows, counts.holders[term]) == (20, 20)
         stranger = surveys.term_counts(Scope("carol"), [term])
         assert (stranger.rows, stranger.holders.get(term, 0)) == (0, 0)
 

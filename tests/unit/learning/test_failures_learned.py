@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ ACTIONS = ("npm install", "pip install", "docker pull", "cargo build", "go mod d
 
 
 @pytest.fixture
-def alice(tmp_path: Path) -> AgentHandle:
-    return engram.open(str(tmp_path / "team.db"), embedder="hashing").agent("alice")
+def alice(tmp_path: Path) -> Iterator[AgentHandle]:
+    with engram.open(str(tmp_path / "team.db"), embedder="hashing") as brain:
+        yield brain.agent("alice")
 
 
 def test_a_line_with_an_exit_code_keeps_its_message(alice: AgentHandle) -> None:

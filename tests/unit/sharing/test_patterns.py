@@ -1,5 +1,6 @@
 """Patterns, templates and checks of others: seen under a grant, with their source, and rated by the receiver."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ ERROR = "TimeoutError: registry.npmjs.org did not answer"
 
 
 @pytest.fixture
-def brain(tmp_path: Path) -> Engram:
-    return engram.open(str(tmp_path / "team.db"), embedder="hashing")
+def brain(tmp_path: Path) -> Iterator[Engram]:
+    with engram.open(str(tmp_path / "team.db"), embedder="hashing") as opened:
+        yield opened
 
 
 def teach(agent: AgentHandle) -> str:

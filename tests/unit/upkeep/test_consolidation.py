@@ -377,7 +377,7 @@ def test_a_merge_without_events_is_taken_back_by_the_sources_that_it_names(
 ) -> None:
     stated(alice, "The deploys happen at midnight", "Deploys occur at midnight.")
     (made,) = brain.upkeep.consolidate(["alice"])
-    monkeypatch.setattr(type(brain.store), "events_of", lambda *_: [])
+    monkeypatch.setattr(brain.store, "events_of", lambda *_: [])
     assert set(brain.upkeep.undo("alice", str(made.id)).sources) == set(made.sources)
     assert len(alice.list(kinds="knowledge")) == 2
 

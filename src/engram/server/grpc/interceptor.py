@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from engram.api.call import Call
 from engram.api.limits import Buckets, Limits, Streams
+from engram.api.problems import code_locations
 from engram.engine import Engram
 from engram.errors import EngramError, InvalidInput, StoreBusy, TooMany, Unauthenticated
 from engram.model.api_key import Right
@@ -142,7 +143,7 @@ class Interceptor:
         except Exception as error:  # noqa: BLE001 - the outermost border: the caller gets a status whatever it was
             failure = EngramError("it failed")
             if not incoming.context.done():
-                fields = {"where": [*_code_locations(error)], "request": incoming.id}
+                fields = {"where": code_locations(error), "request": incoming.id}
                 _log.error("a call failed: %s", type(error).__name__, extra={"told": fields})
         else:
             incoming.context.set_trailing_metadata(((REQUEST, incoming.id),))
@@ -239,12 +240,3 @@ def acting_for(call: Call) -> Iterator[None]:
         yield
     finally:
         principal.reset(before)
-
-
-def _code_locations(error: Exception) -> Iterator[str]:
-    """List the code locations of an error, without its message, which may quote a memory."""
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        yield f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} {code.co_name}"
-        trace = trace.tb_next

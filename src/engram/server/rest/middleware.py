@@ -12,7 +12,7 @@ import contextvars
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engram.api.limits import Buckets, Limits, flaw_of_json
+from engram.api.problems import code_locations
 from engram.errors import EngramError, TooMany, Unauthenticated
 from engram.model.api_key import ApiKey
 from engram.ports import principal
@@ -149,7 +150,7 @@ class RequestGuard:
         try:
             await self._app(scope, receive, reply)
         except Exception as error:  # noqa: BLE001 - the outermost border: whatever it was, the caller gets an answer
-            _log.error("a request failed: %s", type(error).__name__, extra={"told": {"where": [*_places(error)]}})
+            _log.error("a request failed: %s", type(error).__name__, extra={"told": {"where": code_locations(error)}})
             if not reply.started:
                 detail = "the server failed; its log says why, under this request's id"
                 await answer(500, EngramError.code, detail, id)(scope, receive, reply)
@@ -172,15 +173,6 @@ def _patience(limits: Limits, path: str) -> float | None:
     if path == EVENTS:
         return None
     return limits.long_seconds if path in LONG else limits.seconds
-
-
-def _places(error: Exception) -> Iterator[str]:
-    """The code locations of an error, without its message, which may quote a memory."""
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        yield f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} {code.co_name}"
-        trace = trace.tb_next
 
 
 class _Sender:

@@ -16,17 +16,12 @@ from engram.clock import Sources, micros
 from engram.errors import Conflict, Hint, NotFound, StoreFull, StoreReadOnly
 from engram.model import ForgetReceipt, Memory, MemoryIndex, Receipt
 from engram.ports import (
-    Cells,
     Changes,
-    Credit,
     Entry,
-    Event,
     Filter,
-    Match,
     Placed,
     Query,
     Scope,
-    TableChecksum,
     VectorStore,
 )
 from engram.stores.redis.adding import Adding
@@ -74,7 +69,7 @@ end
 
 
 class RedisStore:
-    """A `MemoryStore` in Redis or Valkey that many processes can use at once; with `ttl`, memories expire.
+    """A `Store` in Redis or Valkey that many processes can use at once; with `ttl`, memories expire.
 
     What was acknowledged is as durable as Redis is configured to be.
     """
@@ -84,10 +79,27 @@ class RedisStore:
         self._server = Server(self._address)
         self._sources = sources
         self._transactions = Transactions(self._server, self._address, sources)
-        self._events = RedisEvents(self._transactions)
-        self._recalls = RecallLog(self._server, self._transactions, self._address)
         self._finder = Finder(self._server, self._transactions, vectors)
-        self._copying = RedisCopying(self._server, self._transactions, self._address)
+        self.search = self._finder.find
+
+        recalls = RecallLog(self._server, self._transactions, self._address)
+        self.credit = recalls.credit
+        self.credits = recalls.credits
+
+        events = RedisEvents(self._transactions)
+        self.append = events.append
+        self.delete_events = events.delete_events
+        self.events_after = events.events_after
+        self.events_by_topic = events.events_by_topic
+        self.events_of = events.events_of
+
+        copying = RedisCopying(self._server, self._transactions, self._address)
+        self.tables = copying.tables
+        self.page = copying.page
+        self.begin_copy = copying.begin
+        self.take = copying.take
+        self.end_copy = copying.end
+        self.tally = copying.tally
 
     def __repr__(self) -> str:
         return f"RedisStore({self._address})"
@@ -115,10 +127,6 @@ class RedisStore:
             if body is not None
         }
         return {id: (to_memory(row), row) for id, row in rows.items()}
-
-    def search(self, scope: Scope, query: Query) -> list[Match]:
-        """Best first, or newest first without words and vector; filtered before the limit is applied."""
-        return self._finder.find(scope, query)
 
     def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
         """The id of every memory that passes, and its version."""
@@ -262,36 +270,6 @@ class RedisStore:
         except (StoreReadOnly, StoreFull):
             return  # a statistic is not worth a failed recall
 
-    def credit(self, scope: Scope, credit: Credit) -> bool:
-        """Keep what became of a recall and count it for each memory; `False` if that was done before."""
-        return self._recalls.credit(scope, credit)
-
-    def credits(self, scope: Scope, limit: int) -> list[Credit]:
-        """The newest credits, the oldest of them first."""
-        return self._recalls.credits(scope, limit)
-
-    # What is learned from ----------------------------------------------------------------------------
-
-    def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
-        """Keep events in one write; for each, in order, `False` if there is one with its id already."""
-        return self._events.append(scope, events)
-
-    def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Remove events by id in one write, and say so to whoever has learned from them; how many there were."""
-        return self._events.delete_events(scope, ids)
-
-    def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
-        """The events numbered higher than `after`, the oldest of them first."""
-        return self._events.events_after(scope, after, limit)
-
-    def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
-        """The newest events of a topic, the oldest of them first."""
-        return self._events.events_by_topic(scope, topic, limit)
-
-    def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
-        """All events about these subjects, the oldest first."""
-        return self._events.events_of(scope, subjects)
-
     # The mirrored vectors ----------------------------------------------------------------------------
 
     def embedder(self) -> str | None:
@@ -406,32 +384,6 @@ class RedisStore:
             return sum(map(len, gone.values()))
 
         return self._transactions.write(scope, [], plan)
-
-    # Copying -----------------------------------------------------------------------------------------
-
-    def tables(self) -> list[str]:
-        """The tables to copy, in an order in which they can be filled."""
-        return self._copying.tables()
-
-    def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
-        """The next rows of a table by agent and memory, after a row or from the start; only what has not expired."""
-        return self._copying.page(table, after, limit)
-
-    def begin_copy(self, source: str) -> None:
-        """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
-        self._copying.begin(source)
-
-    def take(self, table: str, rows: Sequence[Cells]) -> None:
-        """Insert the rows that are not there yet, in one write for each agent; their time to live begins now."""
-        self._copying.take(table, rows)
-
-    def end_copy(self) -> None:
-        """Go on from where the copied database was."""
-        self._copying.end()
-
-    def tally(self, table: str) -> TableChecksum:
-        """Count and sum up a table."""
-        return self._copying.tally(table)
 
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> RedisStore:

@@ -80,9 +80,9 @@ class Memories:
         """Best first, or newest first without words and vector; filtered before the limit is applied."""
         if query.words is None and query.near is not None and self._remote is not None:
             return self._remote.search(scope, query.near, query)
-        return self._tables.look(scope, lambda conn: self._search(conn, scope, query))
+        return self._tables.look(scope, partial(self._search, scope, query))
 
-    def _search(self, conn: sa.Connection, scope: Scope, query: Query) -> list[Match]:
+    def _search(self, scope: Scope, query: Query, conn: sa.Connection) -> list[Match]:
         query = self._tables.codec.query(conn, scope, query)
         if query.words is not None:
             terms = self._tables.codec.terms(conn, scope, query_terms(query.words))
@@ -118,9 +118,7 @@ class Memories:
         tables = self._tables
 
         def look(conn: sa.Connection) -> list[RankingInput]:
-            def read(terms: Sequence[str]) -> list[RankingInput]:
-                return tables.neighbours(conn, scope, storable(ids), reach, terms)
-
+            read = partial(tables.neighbours, conn, scope, storable(ids), reach)
             return tables.codec.ranking_inputs(conn, scope, terms, read)
 
         return tables.look(scope, look) if ids else []

@@ -254,6 +254,8 @@ class RowCodec:
 class Tables(ABC):
     """The tables of one database, and its transactions."""
 
+    driver_errors: tuple[type[Exception], ...] = (sa.exc.DBAPIError,)
+    """Errors of the driver, wrapped by SQLAlchemy or raised by statements sent straight to it."""
     overlap = 0
     """How far write numbers may lag behind others that were committed before them."""
 
@@ -300,8 +302,8 @@ class Tables(ABC):
         """Count the rows of a scope, and those that hold each term."""
 
     @abstractmethod
-    def translate(self, error: sa.exc.DBAPIError) -> EngramError:
-        """The driver's error in our words."""
+    def translate(self, error: Any) -> EngramError:
+        """Return the error of `engram.errors` for one of the driver."""
 
     def enter(self, conn: sa.Connection, scope: Scope | None) -> None:
         """Called when a transaction begins: it is about this scope, or about all of them."""
@@ -486,7 +488,7 @@ class Tables(ABC):
                 finally:
                     if self._closed and not conn.invalidated:  # meanwhile, by another thread: the pool is gone
                         conn.detach()
-        except sa.exc.DBAPIError as error:
+        except self.driver_errors as error:
             raise self.translate(error) from error
         except sa.exc.TimeoutError as error:
             raise StoreBusy(
