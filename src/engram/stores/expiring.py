@@ -55,7 +55,7 @@ class InProcessExpiring:
         self._closed = False
 
     def put(self, scope: Scope, values: Mapping[str, JsonValue], ttl: float) -> None:
-        """Keep each value under its key for `ttl` seconds from now, all or none; what was there is replaced."""
+        """Store each value under its key for `ttl` seconds from now, all or none; existing values are replaced."""
         lifetime = milliseconds(ttl) * 1000
         encoded = {key: to_bytes(value) for key, value in values.items()}
         with self._lock:
@@ -67,7 +67,7 @@ class InProcessExpiring:
             self._drop_replaced()
 
     def fetch(self, scope: Scope, keys: Sequence[str]) -> list[JsonValue]:
-        """One answer per key, in order; `None` for a key that is not there, or no longer."""
+        """Return one value per key, in order; `None` for a key that does not exist or has expired."""
         with self._lock:
             self._drop_expired()
             found = [self._kept.get((scope, key)) for key in keys]
@@ -89,7 +89,7 @@ class InProcessExpiring:
             return len(own)
 
     def close(self) -> None:
-        """Let go of everything; calling it twice is harmless."""
+        """Release all resources; calling it twice is harmless."""
         with self._lock:
             self._closed = True
             self._kept.clear()

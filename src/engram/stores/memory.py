@@ -181,7 +181,7 @@ class InMemoryStore:
             undo.append(back)
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order; `None` for an id that is not in this scope."""
+        """Return one memory per id, in order; `None` for an id that is not in this scope."""
         with self._lock:
             rows = self._room(scope).rows
             return [rows[id].memory if id in rows else None for id in ids]
@@ -212,7 +212,7 @@ class InMemoryStore:
             return sorted({row.memory.speaker for row in self._room(scope).rows.values() if row.memory.speaker})
 
     def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
-        """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
+        """Return these memories and those up to `reach` before and after each in its session, once, in any order."""
         with self._lock:
             rows = self._room(scope).rows
             sessions: defaultdict[str, list[Row]] = defaultdict(list)
@@ -286,7 +286,7 @@ class InMemoryStore:
             return row.memory
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
-        """Note that these memories were recalled."""
+        """Count that these memories were recalled."""
         with self._lock:
             rows = self._room(scope).rows
             for row in (rows[id] for id in ids if id in rows):
@@ -309,13 +309,13 @@ class InMemoryStore:
             return True
 
     def credits(self, scope: Scope, limit: int) -> list[Credit]:
-        """The newest credits, the oldest of them first."""
+        """Return the newest credits, the oldest of them first."""
         with self._lock:
             newest = sorted(self._room(scope).credits.values(), key=lambda credit: (credit.at, credit.id), reverse=True)
             return newest[:limit][::-1]
 
     def log_recall(self, scope: Scope, shown: LoggedRecall) -> None:
-        """Note what was shown."""
+        """Log a recall."""
         with self._lock:
             if shown.id not in self._room(scope).credits:
                 self._room(scope).shown[shown.id] = shown
@@ -358,7 +358,7 @@ class InMemoryStore:
             return len(gone)
 
     def delete_recalls(self, scope: Scope, chosen: Callable[[LoggedRecall], bool]) -> int:
-        """Remove what was shown and whose outcome nobody has told, if it is chosen; how many there were."""
+        """Delete the chosen logged recalls that have no outcome yet; return how many."""
         with self._lock:
             shown = self._room(scope).shown
             gone = [id for id, each in shown.items() if chosen(each)]
@@ -367,7 +367,7 @@ class InMemoryStore:
             return len(gone)
 
     def derived(self, ids: Collection[str]) -> list[tuple[Scope, str]]:
-        """The memories of any scope that name one of these as a source."""
+        """Return the memories of any scope that name one of these as a source."""
         sought = frozenset(ids)
         with self._lock:
             return [
@@ -392,19 +392,19 @@ class InMemoryStore:
             return gone
 
     def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
-        """The events numbered higher than `after`, the oldest of them first."""
+        """Return the events numbered higher than `after`, the oldest first."""
         with self._lock:
             return [event for event in self._room(scope).events.values() if event.seq > after][:limit]
 
     def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
-        """The newest events of a topic, the oldest of them first."""
+        """Return the newest events of a topic, the oldest of them first."""
         with self._lock:
             return (
                 [event for event in self._room(scope).events.values() if event.topic == topic][-limit:] if limit else []
             )
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
-        """All events about these subjects, the oldest first."""
+        """Return all events about these subjects, the oldest first."""
         with self._lock:
             wanted = set(subjects)
             return [event for event in self._room(scope).events.values() if event.subject in wanted]
@@ -417,7 +417,7 @@ class InMemoryStore:
             return sorted(change for change in [*came, *room.gone] if change.seq > after)[:limit]
 
     def newest(self, scope: Scope) -> int:
-        """The number of the newest write, of an event, too; 0 if there is none."""
+        """Return the number of the newest write of a memory or an event; 0 if there is none."""
         with self._lock:
             room = self._room(scope)
             numbers = [row.seq for row in room.rows.values()] + [event.seq for event in room.events.values()]
@@ -436,18 +436,18 @@ class InMemoryStore:
             return fresh
 
     def key(self, id: str) -> tuple[ApiKey, str] | None:
-        """The key with this id and the hash of its secret, or `None`."""
+        """Return the key with this id and the hash of its secret, or `None`."""
         self._guard()
         return self._keys.get(id)
 
     def keys(self) -> list[ApiKey]:
-        """All keys, the oldest first."""
+        """Return all keys, the oldest first."""
         self._guard()
         with self._lock:
             return sorted((key for key, _ in self._keys.values()), key=lambda key: (key.created_at, key.id))
 
     def note_key(self, id: str, *, revoked_at: datetime | None = None, last_used: datetime | None = None) -> bool:
-        """Say when a key was revoked, of which the first time counts, or used; `False` if there is none."""
+        """Record when a key was revoked (the first time counts) or used; return `False` if there is none."""
         self._guard()
         with self._lock:
             if revoked_at is not None:
@@ -460,7 +460,7 @@ class InMemoryStore:
             return True
 
     def close_keys(self, agent: str, at: datetime) -> int:
-        """Take an agent out of all keys, and revoke those that open nothing else; how many keys named it."""
+        """Remove an agent from all keys, and revoke those that are for no other agent; return how many named it."""
         self._guard()
         with self._lock:
             found = [(key, hash) for key, hash in self._keys.values() if agent in key.agents]
@@ -472,7 +472,7 @@ class InMemoryStore:
             return len(found)
 
     def agents(self) -> list[str]:
-        """Every agent that ever stored something, by name."""
+        """Return every agent that ever stored something, by name."""
         self._guard()
         with self._lock:
             return sorted(self._agents)
@@ -483,19 +483,19 @@ class InMemoryStore:
         return self._embedder
 
     def set_embedder(self, identity: str) -> None:
-        """Remember the embedder in use."""
+        """Store the identity of the embedder in use."""
         self._guard()
         with self._lock:
             self._embedder = identity
             self._note(AuditAction("setting", target="embedder"))
 
     def setting(self, name: str) -> str | None:
-        """The value of a setting, or `None`."""
+        """Return the value of a setting, or `None`."""
         self._guard()
         return self._settings.get(name)
 
     def set_setting(self, name: str, value: str) -> None:
-        """Keep a value, instead of the one that was there."""
+        """Set the value of a setting."""
         self._guard()
         with self._lock:
             self._settings[name] = value
@@ -503,7 +503,7 @@ class InMemoryStore:
                 self._note(AuditAction("setting", target=name))
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
-        """Memories of any agent without a vector of this embedder, oldest first."""
+        """Return memories of any agent without a vector of this embedder, oldest first."""
         self._guard()
         with self._lock:
             rows = [row for room in self._rooms.values() for row in room.rows.values()]
@@ -543,7 +543,7 @@ class InMemoryStore:
             return added
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
-        """Drop the vectors of every other embedder; how many went."""
+        """Delete the vectors of all other embedders; return how many."""
         self._guard()
         with self._lock:
             gone = 0
@@ -584,7 +584,7 @@ class InMemoryStore:
         since: datetime | None = None,
         newest: bool = False,
     ) -> list[AuditEntry]:
-        """Entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
+        """Return entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
         self._guard()
         with self._lock:
             found = [
@@ -598,7 +598,7 @@ class InMemoryStore:
         return found[max(0, len(found) - limit) :] if newest else found[:limit]
 
     def checkpoint(self, checkpoint: Checkpoint) -> bool:
-        """Keep a checkpoint for good, and note that; `False` if there is one of that entry already."""
+        """Store a checkpoint and record that; return `False` if there is one of that entry already."""
         self._guard()
         with self._lock:
             fresh = checkpoint.seq not in self._checkpoints
@@ -608,13 +608,13 @@ class InMemoryStore:
             return fresh
 
     def checkpoints(self) -> list[Checkpoint]:
-        """All checkpoints, in order."""
+        """Return all checkpoints, in order."""
         self._guard()
         with self._lock:
             return [self._checkpoints[seq] for seq in sorted(self._checkpoints)]
 
     def prune(self, through: int) -> int:
-        """Remove the entries up to a checkpoint, and note that; how many. Raises `NotFound` without a checkpoint."""
+        """Delete entries up to a checkpoint and record that; return how many. Raises `NotFound` if there is none."""
         self._guard()
         with self._lock:
             if through not in self._checkpoints:
@@ -625,7 +625,7 @@ class InMemoryStore:
             return gone
 
     def close(self) -> None:
-        """Release everything; calling it twice is harmless."""
+        """Release all resources; calling it twice is harmless."""
         self._closed = True
         self._rooms.clear()
 
