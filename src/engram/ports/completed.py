@@ -49,7 +49,7 @@ ABILITIES: Mapping[type, str] = {
     ListsAgents: "lists its agents",
     MirrorsVectors: "mirrors vectors",
 }
-"""The abilities that make a `MemoryStore` a `Store`, each with what such a store does."""
+"""The abilities that make a `MemoryStore` a `Store`, each with a description for error messages."""
 
 
 def can(store: object, ability: type) -> bool:

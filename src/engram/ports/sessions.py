@@ -23,7 +23,7 @@ class ExpiringStore(Protocol):
         ...
 
     def drop(self, scope: Scope, keys: Sequence[str]) -> int:
-        """Remove keys; how many were there."""
+        """Remove keys; return how many existed."""
         ...
 
     def close(self) -> None:
@@ -36,7 +36,7 @@ class ClearsSessions(Protocol):
     """A store that can remove all values of an agent."""
 
     def clear(self, scope: Scope) -> int:
-        """Remove every value of a scope; how many there were."""
+        """Remove all values of a scope; return how many there were."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Memories in this process only: the specification that every other store is compared with."""
+"""The in-memory store: the reference implementation that every other store is tested against."""
 
 from __future__ import annotations
 
@@ -70,28 +70,28 @@ class Row:
     context_key: str
     merge_key: str | None
     placed: dict[tuple[str, str], tuple[int, list[str]]] = field(default_factory=dict)
-    """Where it has vectors: how long they are, and the keys of its passages."""
+    """The spaces in which it has vectors, each with their length and the keys of its passages."""
     helped: float = 0
     hindered: float = 0
 
 
 @dataclass(slots=True)
 class Room:
-    """All data of one scope."""
+    """All data of one scope (agent)."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     keys: dict[str, tuple[str, str]] = field(default_factory=dict)
     merges: dict[str, str] = field(default_factory=dict)
     credits: dict[str, Credit] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
-    """By id, in the order of recording."""
+    """The events by id, in the order of recording."""
     shown: dict[str, LoggedRecall] = field(default_factory=dict)
     gone: list[MemoryChange] = field(default_factory=list)
-    """Memories that were forgotten, in that order."""
+    """The deleted memories, in the order of deletion."""
 
 
 class InMemoryStore:
-    """A `MemoryStore` that lives and dies with its process."""
+    """A `Store` in the memory of this process."""
 
     def __init__(self, vectors: VectorStore, sources: Sources | None = None) -> None:
         self._vectors = vectors
@@ -108,7 +108,7 @@ class InMemoryStore:
         self._closed = False
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """Store all entries; one receipt per entry, in order."""
+        """Store all entries; return one receipt per entry, in order."""
         with self._lock:
             room = self._room(scope)
             refuse_foreign(scope, entries)
@@ -125,7 +125,7 @@ class InMemoryStore:
             return receipts
 
     def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """The receipts that `add` would give now, in order; nothing is stored."""
+        """Return the receipts that `add` would give now, in order; store nothing."""
         with self._lock:
             room, undo = self._room(scope), list[Callable[[], object]]()
             refuse_foreign(scope, entries)
@@ -168,7 +168,7 @@ class InMemoryStore:
         return receipt
 
     def _supersede(self, room: Room, row: Row, newcomer: Memory, undo: list[Callable[[], object]]) -> None:
-        """A statement that has ended gives up its place to the one that makes it again."""
+        """Let a new statement replace an equal one whose validity has ended."""
         key = row.merge_key
         if key is not None and superseded(row.memory, newcomer):
             del room.merges[key]
@@ -202,7 +202,7 @@ class InMemoryStore:
             return found[query.offset : query.offset + query.limit]
 
     def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
-        """The id of every memory that passes, and its version."""
+        """Return the version of every memory that passes the filter, by id."""
         with self._lock:
             return {id: row.memory.version for id, row in self._passing(scope, where).items()}
 
@@ -233,7 +233,7 @@ class InMemoryStore:
             return TermCounts(len(rows), {term: sum(term in row.terms for row in rows) for term in terms})
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Remove memories and all that belongs to them; unknown ids say so."""
+        """Delete memories and all that belongs to them; return one receipt per id, in order."""
         with self._lock:
             receipts = [self._forget(scope, self._room(scope), id) for id in ids]
             if ids:
@@ -273,7 +273,7 @@ class InMemoryStore:
         return ForgetReceipt(id=id, forgotten=True, removed=removed)
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
-        """The changed memory, one version on."""
+        """Change a memory's metadata and return the memory."""
         with self._lock:
             row = self._room(scope).rows.get(id)
             if row is None:
@@ -294,7 +294,7 @@ class InMemoryStore:
                 row.memory = row.memory.model_copy(update={"access_count": count, "last_accessed": last})
 
     def credit(self, scope: Scope, credit: Credit) -> bool:
-        """Keep what became of a recall and count it for each memory; `False` if that was done before."""
+        """Store the outcome of a recall and count it for each memory; return `False` if its id is known."""
         with self._lock:
             room = self._room(scope)
             fresh = credit.id not in room.credits and scope.agent in self._agents
@@ -329,7 +329,7 @@ class InMemoryStore:
             return room.shown.get(id)
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
-        """Keep events; for each, in order, `False` if there is one with its id already."""
+        """Store events; return for each, in order, `False` if its id is known already."""
         with self._lock:
             fresh = self._append(self._room(scope), events)
             if events:
@@ -347,7 +347,7 @@ class InMemoryStore:
         return fresh
 
     def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Remove events by id, and say so to whoever has learned from them; how many there were."""
+        """Delete events by id and record an event about it; return how many."""
         with self._lock:
             room = self._room(scope)
             gone = [room.events.pop(id) for id in dict.fromkeys(ids) if id in room.events]
@@ -378,7 +378,7 @@ class InMemoryStore:
             ]
 
     def delete_scope(self, scope: Scope) -> Mapping[str, int]:
-        """Remove all that is kept of a scope; how many of each."""
+        """Delete all data of a scope; return how many of each kind."""
         with self._lock:
             room = self._rooms.pop(scope, Room())
             for row in room.rows.values():
@@ -424,11 +424,11 @@ class InMemoryStore:
             return max([*numbers, *(change.seq for change in room.gone)], default=0)
 
     def lag(self) -> int:
-        """Numbers show up in their order here."""
+        """Return 0, as writes become visible in order."""
         return 0
 
     def add_key(self, key: ApiKey, hash: str) -> bool:
-        """Keep a key; `False` if its id is taken."""
+        """Store a key; return `False` if its id is taken."""
         self._guard()
         with self._lock:
             fresh = self._keys.setdefault(key.id, (key, hash)) == (key, hash)
@@ -478,7 +478,7 @@ class InMemoryStore:
             return sorted(self._agents)
 
     def embedder(self) -> str | None:
-        """The identity of the embedder in use."""
+        """Return the identity of the embedder in use."""
         self._guard()
         return self._embedder
 
@@ -528,7 +528,7 @@ class InMemoryStore:
             ]
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        """Give vectors to memories that still exist, instead of those they had there; how many were added."""
+        """Replace the vectors of memories that still exist; return how many were added."""
         self._guard()
         with self._lock:
             living: defaultdict[tuple[Scope, str], list[Placed]] = defaultdict(list)
@@ -562,7 +562,7 @@ class InMemoryStore:
         self._trail.append(audit_entries.to_entry(row))
 
     def note(self, actions: Sequence[AuditAction]) -> None:
-        """Put on record what no other call of the store does."""
+        """Add audit entries for actions that are not calls of the store."""
         self._guard()
         audit_entries.refuse_unstorable(actions)
         with self._lock:
@@ -647,7 +647,7 @@ class InMemoryStore:
         row.length = sum(row.terms.values())
 
     def _place(self, scope: Scope, row: Row, vectors: Sequence[Placed]) -> None:
-        """Put vectors on their spaces, instead of those that the memory had there."""
+        """Replace the vectors of a memory in their spaces."""
         for place, passages in by_place(vectors).items():
             space, keys = VectorSpace(scope, *place), [vector_key(row.memory.id, passage) for passage in passages]
             matrix = stacked(list(passages.values()))
@@ -699,5 +699,5 @@ def _fields(changes: Changes) -> dict[str, object]:
 
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> InMemoryStore:
-    """A store in this process; it has no location and no options."""
+    """Open a store in the memory of this process; it has no location and no options."""
     return InMemoryStore(vectors, sources)

@@ -44,13 +44,13 @@ class RedisExpiring:
         return [None if data is None else from_bytes(data) for data in found]
 
     def drop(self, scope: Scope, keys: Sequence[str]) -> int:
-        """Remove keys; how many were there."""
+        """Remove keys; return how many existed."""
         self._server.guard()
         commands = [("DEL", *some) for some in chunks(self._names(scope, keys))]
         return sum(self._server.ask(*commands)) if commands else 0
 
     def clear(self, scope: Scope) -> int:
-        """Remove every value of a scope; how many there were."""
+        """Remove all values of a scope; return how many there were."""
         (start,) = self._names(scope, [""])
         return self._server.remove(start.decode())
 
