@@ -171,7 +171,7 @@ def test_on_the_command_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     with engram.open(path) as brain:
         remember_some(brain.agent("alice"))
-        assert run() == "Nobody has said yet what helped.\n"
+        assert run() == "No feedback on recalls was reported yet.\n"
         assert json.loads(run("--json")) == []
         use(brain.agent("alice"), 60, important)
         brain.agent("bob").remember("the comet")
@@ -180,7 +180,7 @@ def test_on_the_command_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert trial[0].startswith("alice: would be adopted: ")
     assert "importance ×" in trial[0]
     assert "(60 credits, MRR 0." in trial[0]
-    assert trial[1].startswith("bob: the defaults stay (0 credits; 30 credits are needed")
+    assert trial[1].startswith("bob: the default weights stay (0 credits; 30 credits are needed")
     alice, bob = json.loads(run("--json"))
     assert (alice["agent"], alice["decision"], alice["events"]) == ("alice", "adopted", 60)
     assert alice["after"] > alice["before"]

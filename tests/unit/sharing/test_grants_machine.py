@@ -95,6 +95,7 @@ READS_NOTHING = {
     "forget": "takes away what is its own",
     "guard": "asks `check`, and records",
     "guarding": "asks `check`, and records",
+    "knowledge": "exports, imports and merges, as the machine does",
     "learn_from_failure": "records",
     "name": "is no memory",
     "outcome": "tells how it went",
