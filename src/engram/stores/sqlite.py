@@ -620,7 +620,7 @@ class SqliteTables(Tables):
         return []
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-        """Write a consistent copy while others go on reading and writing; all or nothing."""
+        """Write a consistent copy while others read and write; an incomplete copy is removed."""
         self.guard()
         _inspect(target, self.driver)
         if _beside(target, "-wal").exists() or target.resolve() == self.path.resolve():

@@ -453,7 +453,7 @@ class Tables(ABC):
     # Settings ------------------------------------------------------------------------------------
 
     def setting(self, name: str) -> str | None:
-        """The value of a setting, or `None`."""
+        """Return the value of a setting, or `None`."""
         named = sa.select(settings).where(settings.c.name == name)
 
         def look(conn: sa.Connection) -> str | None:
@@ -463,7 +463,7 @@ class Tables(ABC):
         return self.look(None, look)
 
     def set_setting(self, name: str, value: str) -> None:
-        """Keep a value, instead of the one that was there."""
+        """Set the value of a setting."""
 
         def work(conn: sa.Connection) -> None:
             conn.execute(SET, self.codec.encrypt_row(conn, settings, {"name": name, "value": value}))
