@@ -55,7 +55,7 @@ def outcome(
         event = replace(event, about={"decision": decided, credits.SAYS: shown.about.get(credits.SAYS, True)})
     counted = agent.store.credit(agent.scope, event)
     if counted:
-        agent.sharing.told(agent.scope, id, credits.by_source(shown, event))
+        agent.sharing.record_help(agent.scope, id, credits.by_source(shown, event))
     return counted
 
 
@@ -72,7 +72,7 @@ def credit(agent: AgentContext, hits: Sequence[Hit], helped: Some, key: str | No
         return False
     for recalled in {hit.recall for hit in shown if "source" in hit.why and hit.recall is not None}:
         if (known := agent.get_recall(recalled)) is not None:
-            agent.sharing.told(agent.scope, recalled, credits.by_source(known, event))
+            agent.sharing.record_help(agent.scope, recalled, credits.by_source(known, event))
     return True
 
 
