@@ -78,7 +78,7 @@ def check(agent: AgentContext, action: Clean, context: Clean, around: Circumstan
     for lender in sharing.lenders(agent.scope, Right.LEARN) if shared and verdict.decision == "allow" else ():
         theirs = lender.learning.verdict(action, context, around)
         if theirs.decision != "allow":
-            sharing.used(agent.scope, lender, "check", len(theirs.failures) or 1)
+            sharing.log_use(agent.scope, lender, "check", len(theirs.failures) or 1)
             trusted = sharing.trust(agent.scope, lender.key, lender.since).mean >= TRUSTED
             return agent.learning.note(theirs.attributed_to(lender.name, trusted=trusted), action, context, around)
     return verdict
@@ -106,7 +106,7 @@ def _lent(agent: AgentContext, context: Clean, near: Near, use: str, asked: Coll
         if lender.grants and lender.name in asked:
             continue
         told = lender.learning.testimony(context, near)
-        agent.sharing.used(agent.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
+        agent.sharing.log_use(agent.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
         if told.episodes:
             found.append(replace(told, source=topic(lender.key)))
     return found

@@ -58,7 +58,7 @@ def outcome(
         event = replace(event, about={"decision": decided, SAYS: shown.about.get(SAYS, True)})
     counted = agent.store.credit(agent.scope, event)
     if counted:
-        agent.sharing.told(agent.scope, id, _credit_by_source(shown, event))
+        agent.sharing.record_help(agent.scope, id, _credit_by_source(shown, event))
     return counted
 
 
@@ -75,7 +75,7 @@ def credit(agent: AgentContext, hits: Sequence[Hit], helped: Some, key: str | No
         return False
     for recalled in {hit.recall for hit in shown if "source" in hit.why and hit.recall is not None}:
         if (known := agent.get_recall(recalled)) is not None:
-            agent.sharing.told(agent.scope, recalled, _credit_by_source(known, event))
+            agent.sharing.record_help(agent.scope, recalled, _credit_by_source(known, event))
     return True
 
 

@@ -1,6 +1,6 @@
 """The interfaces between the engine and its stores, models and keys.
 
-They are small protocols: batch first, order kept, missing is `None`.
+They are small protocols: methods take and return batches, results keep the order of the arguments, missing is `None`.
 """
 
 import warnings
@@ -162,7 +162,7 @@ _RENAMED = {
 
 
 def __getattr__(name: str) -> object:
-    """Return a class by the name that it had before, with a `DeprecationWarning`."""
+    """Return a class by its former name, with a `DeprecationWarning`."""
     if name not in _RENAMED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(f"engram.ports.{name} is now {_RENAMED[name]}", DeprecationWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""The interfaces of an agent that other parts use; `AgentHandle` implements all of them."""
+"""Protocols for the parts of an agent that other modules use; `AgentHandle` implements all of them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Suggests(Protocol):
 
 
 class ReportsOutcomes(Protocol):
-    """An agent that takes reports of outcomes."""
+    """An agent to which outcomes can be reported."""
 
     def outcome(
         self, id: str, outcome: str | float, *, used: Sequence[str] | None = None, correct: bool = False
@@ -145,7 +145,7 @@ class LearningMethods(Protocol):
         ...
 
     def tried(self, pattern: str, solution: Any, helped: float) -> FailurePattern:
-        """Record how well a solution worked."""
+        """Record that a solution was tried, and how well it worked."""
         ...
 
     def synthesis(self) -> Synthesis:
@@ -163,7 +163,7 @@ class HasLearning(Protocol):
 
 
 class CycleAgent(HasName, RecallsMemories, Protocol):
-    """The agent as its cycles use it."""
+    """The methods of an agent that its action cycles use."""
 
     def remember(self, text: Sequence[str | Draft | Mapping[str, Any]], **fields: Any) -> list[Receipt]:
         """Store several memories in one transaction."""
@@ -171,11 +171,11 @@ class CycleAgent(HasName, RecallsMemories, Protocol):
 
 
 class ExecutorAgent(ChecksActions, Suggests, ReportsOutcomes, RecallsMemories, HasLearning, Protocol):
-    """The agent as an executor uses it."""
+    """The methods of an agent that an executor uses."""
 
 
 class WorkflowAgent(HasName, ChecksActions, Suggests, ReportsOutcomes, HasLearning, Protocol):
-    """The agent as workflows use it."""
+    """The methods of an agent that workflows use."""
 
     def list(self, *, limit: int = 50, kinds: str | Iterable[str] = (), session: str | None = None) -> Memories:
         """List the memories of a session, newest first."""

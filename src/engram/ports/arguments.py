@@ -1,4 +1,4 @@
-"""Validate arguments: each function returns the value it was given, or raises `InvalidInput`."""
+"""Validation of arguments: each function returns the valid value, or raises `InvalidInput`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ When = datetime | str
 
 
 def several(name: str, values: str | Iterable[str]) -> list[str]:
-    """One text or several, as a list. Raises `InvalidInput` for anything else."""
+    """Return one text or several as a list. Raises `InvalidInput` for anything else."""
     several = [values] if isinstance(values, str) else list(values) if isinstance(values, Iterable) else [values]
     for value in several:
         if not isinstance(value, str):
@@ -26,7 +26,7 @@ def several(name: str, values: str | Iterable[str]) -> list[str]:
 
 
 def texts(name: str, values: Iterable[str]) -> list[str]:
-    """A list of texts. Raises `InvalidInput` for one text alone, of which the characters would be taken, and others."""
+    """Return a list of texts. Raises `InvalidInput` for anything else, also for a single string."""
     if isinstance(values, str):
         raise InvalidInput(f"{name} must be a list of texts, not one text")
     return several(name, values)
@@ -38,7 +38,7 @@ def is_id(id: object) -> bool:
 
 
 def agent(name: str) -> str:
-    """A name that an agent can have. Raises `InvalidInput`."""
+    """Return a valid agent name. Raises `InvalidInput`."""
     if reserved(name):
         raise InvalidInput("an agent's name cannot begin with the character U+001F; give it another one")
     if name == EVERYONE or name.startswith("group:"):
@@ -47,7 +47,7 @@ def agent(name: str) -> str:
 
 
 def kind(name: str) -> MemoryType:
-    """The kind of memory with this name. Raises `InvalidInput`."""
+    """Return the kind of memory with this name. Raises `InvalidInput`."""
     try:
         return MemoryType(name)
     except ValueError:
@@ -55,7 +55,7 @@ def kind(name: str) -> MemoryType:
 
 
 def moment(name: str, when: When | None) -> datetime | None:
-    """A time, given as one or as text. Raises `InvalidInput`."""
+    """Return a time that is given as a `datetime` or as text. Raises `InvalidInput`."""
     if when is None:
         return None
     try:
@@ -65,21 +65,21 @@ def moment(name: str, when: When | None) -> datetime | None:
 
 
 def count(name: str, number: int, most: int = MAX_K, least: int = 1) -> int:
-    """A whole number within its limits. Raises `InvalidInput`."""
+    """Return a whole number within its limits. Raises `InvalidInput`."""
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {number!r}")
     return number
 
 
 def amount(name: str, number: float | None) -> None:
-    """Refuse what is neither nothing nor a finite number from 0 on. Raises `InvalidInput`."""
+    """Check that a value is `None` or a finite number of at least 0. Raises `InvalidInput`."""
     fine = not isinstance(number, bool) and isinstance(number, int | float) and 0 <= number < math.inf
     if number is not None and not fine:
         raise InvalidInput(f"{name} must be a number from 0 on, not {number!r}")
 
 
 def share(name: str, number: float) -> float:
-    """A number from 0 to 1. Raises `InvalidInput`."""
+    """Return a number from 0 to 1. Raises `InvalidInput`."""
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
         raise InvalidInput(f"{name} must be a number from 0 to 1, not {number!r}")
     return number

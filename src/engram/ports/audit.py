@@ -1,4 +1,4 @@
-"""The actions recorded in the audit trail, and on whose behalf they are made."""
+"""Actions for the audit trail, and the context that names their actor."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 principal: ContextVar[str] = ContextVar("engram_principal", default="")
-"""On whose behalf calls are made: the id of a key, `cli:` and a user's name, or nobody in particular."""
+"""The principal of the current calls: the id of an API key, `cli:` and a user's name, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditAction:
-    """Something to put on record: who did what to whose memory. Ids, counts and hashes, never content."""
+    """An action to record in the audit trail, with its actor and agent: ids, counts and hashes, never content."""
 
     action: str
     actor: str = ""
@@ -27,15 +27,15 @@ class AuditAction:
 
 
 doing: ContextVar[AuditAction | None] = ContextVar("engram_doing", default=None)
-"""What the calls of a thread or task are part of, if somebody has said so; see `acting`."""
+"""The action that the calls of a thread or task are part of, if `acting` has set one."""
 
 
 @contextmanager
 def acting(actor: str, action: str = "", *, agent: str = "", grant: str = "") -> Iterator[None]:
-    """Say who does what the calls inside put on record; without it, the agent whose scope it is.
+    """Set the actor of the audit entries that calls inside this context make; the default is the agent of the scope.
 
-    `actor` is empty for whoever looks after the database, `action` if the calls themselves say what is done; `agent` is
-    whose memory a reserved scope belongs to. Within another one, the actor is that of the outermost.
+    An empty `actor` stands for the administrator of the database; with an empty `action`, each call names its own.
+    `agent` is the agent that a reserved scope belongs to. In nested contexts, the actor of the outermost applies.
     """
     outer = doing.get()
     if outer is not None:
@@ -50,7 +50,7 @@ def acting(actor: str, action: str = "", *, agent: str = "", grant: str = "") ->
 
 @contextmanager
 def as_agents() -> Iterator[None]:
-    """Put on record what agents did before, and is only written now, as their own actions, whoever is acting."""
+    """Attribute pending actions of agents, which are only written now, to these agents instead of the current actor."""
     token = doing.set(None)
     try:
         yield

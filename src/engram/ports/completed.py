@@ -1,4 +1,4 @@
-"""Give a plugin of five methods the rest of the interface `Store`."""
+"""An adapter that gives a store plugin of five methods the rest of the `Store` interface."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ ABILITIES: Mapping[type, str] = {
     ListsAgents: "lists its agents",
     MirrorsVectors: "mirrors vectors",
 }
-"""The abilities that make a `MemoryStore` a `Store`, each with what such a store does."""
+"""The abilities that make a `MemoryStore` a `Store`, each with a description for error messages."""
 
 
 def can(store: object, ability: type) -> bool:
-    """Tell whether a store has an ability of its own, and not only the fallback for it."""
+    """Return True if a store implements an ability itself, instead of by a fallback."""
     return ability not in getattr(store, "lacks", ()) and isinstance(store, ability)
 
 
 def require(store: object, ability: type, purpose: str) -> None:
-    """Raise `Unsupported`, naming the purpose, unless a store has an ability of its own."""
+    """Raise `Unsupported`, naming the purpose, unless a store implements an ability itself."""
     if not can(store, ability):
         _refuse(ability, purpose)
 
 
 def complete(store: MemoryStore) -> Store:
-    """Return the store itself if it is a `Store`, else a `Completed` one around it."""
+    """Return the store itself if it is a `Store`, else wrap it in `Completed`."""
     return store if isinstance(store, Store) else Completed(store)
 
 
@@ -73,7 +73,7 @@ def _refuse(ability: type, purpose: str) -> NoReturn:
 
 
 class Fallbacks(MemoryStore):
-    """Stand in for the abilities that a store lacks.
+    """Default methods for the abilities that a store lacks.
 
     Reads find nothing, statistics and settings are dropped, other writes raise `Unsupported`.
     """
@@ -86,7 +86,7 @@ class Fallbacks(MemoryStore):
         _refuse(Annotates, "changing a memory")
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
-        """Count nothing."""
+        """Ignore the counts."""
 
     def credit(self, scope: Scope, credit: Credit) -> bool:
         """Raise `Unsupported`."""
@@ -97,7 +97,7 @@ class Fallbacks(MemoryStore):
         return []
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
-        """Raise `Unsupported`, unless there is nothing to append."""
+        """Raise `Unsupported` if there are events to append."""
         return _refuse(KeepsEvents, "recording what is learned from") if events else []
 
     def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
@@ -113,7 +113,7 @@ class Fallbacks(MemoryStore):
         return []
 
     def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Return 0 where no events are kept, else raise `Unsupported`."""
+        """Return 0 if the store keeps no events, else raise `Unsupported`."""
         return 0 if KeepsEvents in self.lacks or not ids else _refuse(DeletesEvents, "deleting events")
 
     def setting(self, name: str) -> str | None:
@@ -121,7 +121,7 @@ class Fallbacks(MemoryStore):
         return None
 
     def set_setting(self, name: str, value: str) -> None:
-        """Keep nothing; callers that depend on a value `require` a store that keeps settings."""
+        """Ignore the value; callers that depend on one `require` a store that keeps settings."""
 
     def agents(self) -> list[str]:
         """Return no names; callers that depend on them `require` a store that lists its agents."""
@@ -132,10 +132,10 @@ class Fallbacks(MemoryStore):
         return None
 
     def set_embedder(self, identity: str) -> None:
-        """Keep nothing."""
+        """Ignore the name of the embedder."""
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
-        """Return no memories: such a store searches vectors in its own way."""
+        """Return no memories, since the plugin indexes vectors itself."""
         return []
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
@@ -159,12 +159,12 @@ class Fallbacks(MemoryStore):
         return [Receipt(id=entry.memory.id, status="stored") for entry in entries]
 
     def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
-        """Read all memories that pass, for their versions."""
+        """Read all memories that pass the filter, and return their versions."""
         ids = [match.id for match in self.search(scope, Query(where=where, limit=sys.maxsize))]
         return {memory.id: memory.version for memory in self.get(scope, ids) if memory is not None}
 
     def delete_scope(self, scope: Scope) -> Mapping[str, int]:
-        """Delete the memories and events of a scope; how many of each."""
+        """Delete the memories and events of a scope; return how many of each."""
         ids = [match.id for match in self.search(scope, Query(limit=sys.maxsize))]
         for some in batched(ids, PAGE):
             self.forget(scope, some)
@@ -173,9 +173,9 @@ class Fallbacks(MemoryStore):
 
 
 class Completed(Fallbacks):
-    """A plugin store with what it can do, and a fallback for what it cannot.
+    """A plugin store, with a fallback for each ability that it lacks.
 
-    Further public methods of the plugin, such as those of `Maintains`, are there as well.
+    Further public methods of the plugin, such as those of `Maintains`, are available as well.
     """
 
     def __init__(self, store: MemoryStore) -> None:

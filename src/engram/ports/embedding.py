@@ -1,4 +1,4 @@
-"""Embeddings, and the interface of what makes them."""
+"""Embedding vectors and the interface of embedders."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Matrix = NDArray[np.float32]
 
 
 def units(matrix: Matrix) -> NDArray[np.bool_]:
-    """Mark the rows that are vectors of length 1."""
-    with np.errstate(all="ignore"):  # what is no number is no vector
+    """Return a mask of the rows that are vectors of length 1."""
+    with np.errstate(all="ignore"):  # NaN and infinity do not count as length 1
         length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
         return np.asarray(np.abs(length - 1) < 0.01, dtype=np.bool_)
 
 
 def is_unit(matrix: Matrix) -> bool:
-    """Tell whether every row is a vector of length 1."""
+    """Return True if every row is a vector of length 1."""
     return bool(units(matrix).all())
 
 
@@ -35,18 +35,18 @@ Purpose = Literal["document", "query"]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns clean text into vectors of length 1."""
+    """Turn redacted text into vectors of length 1."""
 
     @property
     def identity(self) -> str:
-        """Names the model and its weights: two embedders with one identity give the same vectors."""
+        """The name of the model and its weights: embedders with the same identity give the same vectors."""
         ...
 
     @property
     def dim(self) -> int:
-        """The length of every vector."""
+        """The number of dimensions of its vectors."""
         ...
 
     def embed(self, texts: Sequence[Clean], purpose: Purpose = "document") -> Matrix:
-        """One row per text, in order; no texts give no rows. Raises `ModelError`."""
+        """Return one row per text, in order. Raises `ModelError`."""
         ...

@@ -6,53 +6,53 @@ from typing import Protocol
 
 
 class Seal(Protocol):
-    """One key that data is sealed with. `about` says what a sealed value belongs to: elsewhere it does not open."""
+    """A key that encrypts data. `about` is associated data: a value can be decrypted only with the same `about`."""
 
     def seal(self, data: bytes, about: bytes) -> bytes:
-        """The data, unreadable, and different each time."""
+        """Encrypt data; the result differs each time."""
         ...
 
     def unseal(self, data: bytes, about: bytes) -> bytes:
-        """The inverse of `seal`. Raises `StoreCorrupt` if it is not what was sealed, or belongs to something else."""
+        """Decrypt data. Raises `StoreCorrupt` if it was changed, or was encrypted with another `about`."""
         ...
 
     def mask(self, text: str, about: bytes) -> str:
-        """The text, unreadable, and each time the same, so that it can be looked for."""
+        """Encrypt text deterministically, so that equal texts can be searched for."""
         ...
 
     def unmask(self, masked: str, about: bytes) -> str:
-        """The inverse of `mask`. Raises `StoreCorrupt` like `unseal`."""
+        """Decrypt a text that `mask` encrypted. Raises `StoreCorrupt` like `unseal`."""
         ...
 
     def blind(self, term: str) -> str:
-        """Return the masked form of a word for an index: deterministic, in small letters and digits."""
+        """Return a keyed hash of a word for an index: deterministic, in small letters and digits."""
         ...
 
     def sign(self, data: bytes) -> str:
-        """A digest that nobody can make without the key."""
+        """Return a keyed digest (MAC) of data."""
         ...
 
 
 class Cipher(Protocol):
-    """The master key of a database: it opens the keys that the data is sealed with, and never touches the data."""
+    """The master key of a database: it encrypts the data keys, not the data itself."""
 
     @property
     def identity(self) -> str:
-        """Tells one master key from another, and tells nothing about it."""
+        """A public identifier of the master key."""
         ...
 
     def wrap(self, key: bytes, about: bytes) -> str:
-        """A key as it can be kept beside the data."""
+        """Encrypt a data key, so that it can be stored beside the data."""
         ...
 
     def unwrap(self, wrapped: str, about: bytes) -> bytes:
-        """The inverse of `wrap`. Raises `StoreCorrupt` if it is not what was wrapped, or not by this master key."""
+        """Decrypt a data key. Raises `StoreCorrupt` if it was changed, or encrypted with another master key."""
         ...
 
     def lock(self, key: bytes) -> Seal:
-        """Return the operations of a key."""
+        """Return the operations with a data key."""
         ...
 
     def derive(self, purpose: str) -> bytes:
-        """A key of 32 bytes that is always the same for one purpose, such as to encrypt a whole file."""
+        """Derive a key of 32 bytes for a purpose, such as encrypting a whole file; it is always the same."""
         ...

@@ -1,4 +1,4 @@
-"""The interface of what takes secrets out of text."""
+"""The interface of redactors, which remove secrets from text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from engram.ports.values import Cleaned
 
 @runtime_checkable
 class Redactor(Protocol):
-    """Takes secrets out of text. The only maker of `Clean`."""
+    """Remove secrets from text. Only a redactor makes values of the type `Clean`."""
 
     def clean(self, texts: Sequence[str]) -> list[Cleaned]:
-        """One answer per text, in order. Cleaning twice changes nothing more."""
+        """Redact each text; return one result per text, in order. Redacting a result again changes nothing."""
         ...

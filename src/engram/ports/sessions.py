@@ -12,36 +12,36 @@ from engram.ports.values import Scope
 
 @runtime_checkable
 class ExpiringStore(Protocol):
-    """Keeps values for a while: the state of a session, not its memories."""
+    """A store for values with a time to live, such as the state of a session."""
 
     def put(self, scope: Scope, values: Mapping[str, JsonValue], ttl: float) -> None:
-        """Keep each value under its key for `ttl` seconds from now; what was there is replaced."""
+        """Store each value under its key for `ttl` seconds from now; existing values are replaced."""
         ...
 
     def fetch(self, scope: Scope, keys: Sequence[str]) -> list[JsonValue]:
-        """One answer per key, in order; `None` for a key that is not there, or no longer."""
+        """Return one value per key, in order; `None` for a key that does not exist or has expired."""
         ...
 
     def drop(self, scope: Scope, keys: Sequence[str]) -> int:
-        """Remove keys; how many were there."""
+        """Remove keys; return how many existed."""
         ...
 
     def close(self) -> None:
-        """Release everything; calling it twice is harmless."""
+        """Release all resources; calling it twice is harmless."""
         ...
 
 
 @runtime_checkable
 class ClearsSessions(Protocol):
-    """Can let go of all that is held for one agent."""
+    """A store that can remove all values of an agent."""
 
     def clear(self, scope: Scope) -> int:
-        """Remove every value of a scope; how many there were."""
+        """Remove all values of a scope; return how many there were."""
         ...
 
 
 @runtime_checkable
 class Volatile(Protocol):
-    """A store whose values end with this process: whoever closes it saves before what must stay."""
+    """A store that loses its values when the process ends; the caller saves what must be kept before closing it."""
 
     volatile: Literal[True]

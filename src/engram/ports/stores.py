@@ -1,6 +1,6 @@
-"""The interface of a store.
+"""The interfaces of a store.
 
-`MemoryStore` is what a plugin must do, `Store` what the engine relies on; the others are what some stores can.
+A plugin must implement `MemoryStore`, the engine relies on `Store`, and the other protocols are optional abilities.
 """
 
 from __future__ import annotations
@@ -37,92 +37,92 @@ from engram.ports.values import (
 
 @runtime_checkable
 class MemoryStore(Protocol):
-    """Keeps memories. Every call names its scope; what is outside it does not exist."""
+    """A store of memories. Every call names its scope, and sees no data outside of it."""
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """Store all entries in one durable transaction; one receipt per entry, in order.
+        """Store all entries in one durable transaction; return one receipt per entry, in order.
 
-        An entry whose key is known answers with the first receipt's id; if it says something else it is
-        rejected. An entry whose `merge_key` is known counts as evidence for the memory that has it. Raises
+        An entry whose key is known gets the id of the first receipt, or is rejected if its content differs.
+        An entry whose `merge_key` is known counts as evidence for the memory that has it. Raises
         `Conflict` for an id that is taken and `InvalidInput` for a vector of another length; then nothing is stored.
         """
         ...
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order; `None` for an id that is not in this scope."""
+        """Return one memory per id, in order; `None` for an id that is not in this scope."""
         ...
 
     def search(self, scope: Scope, query: Query) -> list[Match]:
-        """Best first (newest first without words and vector), filtered before the limit is applied."""
+        """Return matches, best first (newest first without words and vector), filtered before the limit is applied."""
         ...
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Remove memories and all that belongs to them, in one transaction; unknown ids say so."""
+        """Delete memories and all that belongs to them, in one transaction; return one receipt per id, in order."""
         ...
 
     def close(self) -> None:
-        """Release everything; calling it twice is harmless."""
+        """Release all resources; calling it twice is harmless."""
         ...
 
 
 @runtime_checkable
 class PreviewsAdds(Protocol):
-    """Can tell beforehand what a write would do."""
+    """A store that can preview the result of a write."""
 
     def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
+        """Return the receipts that `add` would give now, in order, if no id is taken; store nothing."""
         ...
 
 
 @runtime_checkable
 class Annotates(Protocol):
-    """Can change what surrounds a memory, never what it says."""
+    """A store that can change the metadata of a memory, but not its text."""
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
-        """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
+        """Change a memory's metadata and return the memory. Raises `NotFound`, or `Conflict` if the version differs."""
         ...
 
 
 @runtime_checkable
 class Versions(Protocol):
-    """Tells at little cost what has changed, whoever changed it."""
+    """A store that can list the versions of memories cheaply, to find those that have changed."""
 
     def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
-        """The id of every memory that passes, and its version: one that was read in the same version is unchanged."""
+        """Return the version of every memory that passes the filter, by id; every change raises the version."""
         ...
 
 
 @runtime_checkable
 class CountsAccess(Protocol):
-    """Keeps count of what was recalled; a statistic, written with the next commit."""
+    """A store that counts how often memories are recalled; counts are written with the next commit."""
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
-        """Note that these memories were recalled."""
+        """Count that these memories were recalled."""
         ...
 
 
 @runtime_checkable
 class CreditsRecalls(Protocol):
-    """Keeps what became of recalls, and counts for each memory how often it helped."""
+    """A store that keeps the outcomes of recalls, and counts for each memory how often it helped."""
 
     def credit(self, scope: Scope, credit: Credit) -> bool:
-        """Keep a credit and count it, in one transaction; `False`, and nothing is counted, if its id is known.
+        """Store a credit and count it, in one transaction; return `False` and do nothing if its id is known.
 
-        Memories that are gone are not counted. An agent who has stored nothing has nothing to credit: `False`.
+        Deleted memories are not counted. Also returns `False` for an agent that has stored nothing.
         """
         ...
 
     def credits(self, scope: Scope, limit: int) -> list[Credit]:
-        """The newest credits, the oldest of them first."""
+        """Return the newest credits, the oldest of them first."""
         ...
 
 
 @runtime_checkable
 class LogsRecalls(Protocol):
-    """Keeps what was shown for a week, so that its outcome can be told; written with the next commit."""
+    """A store that logs recalls for a week, so that their outcomes can be reported; written with the next commit."""
 
     def log_recall(self, scope: Scope, shown: LoggedRecall) -> None:
-        """Note what was shown."""
+        """Log a recall."""
         ...
 
     def get_recall(self, scope: Scope, id: str) -> LoggedRecall | None:
@@ -132,140 +132,140 @@ class LogsRecalls(Protocol):
 
 @runtime_checkable
 class KeepsEvents(Protocol):
-    """Keeps what is learned from, in the order of recording: whoever has read up to a number misses nothing."""
+    """A store of events, numbered in the order of recording: no event gets a number below one that was already read."""
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
-        """Keep events in one durable transaction; for each, in order, `False` if there is one with its id already."""
+        """Store events in one durable transaction; return for each, in order, `False` if its id is known already."""
         ...
 
     def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
-        """The events numbered higher than `after`, the oldest of them first."""
+        """Return the events numbered higher than `after`, the oldest first."""
         ...
 
     def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
-        """The newest events of a topic, the oldest of them first."""
+        """Return the newest events of a topic, the oldest of them first."""
         ...
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
-        """All events about these subjects, the oldest first."""
+        """Return all events about these subjects, the oldest first."""
         ...
 
 
 @runtime_checkable
 class FindsDerived(Protocol):
-    """Knows what was derived from what."""
+    """A store that can find the memories derived from others."""
 
     def derived(self, ids: Collection[str]) -> list[tuple[Scope, str]]:
-        """The memories of any scope that name one of these as a source."""
+        """Return the memories of any scope that name one of these as a source."""
         ...
 
 
 @runtime_checkable
 class DeletesEvents(Protocol):
-    """Can take away events that are about no memory."""
+    """A store that can delete single events, such as those that belong to no memory."""
 
     def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Remove events by id in one transaction, and say so to whoever has learned from them; how many there were."""
+        """Delete events by id and record an event about it, so that learned state is corrected; return how many."""
         ...
 
 
 @runtime_checkable
 class DeletesRecalls(Protocol):
-    """Can take away what was shown."""
+    """A store that can delete logged recalls."""
 
     def delete_recalls(self, scope: Scope, chosen: Callable[[LoggedRecall], bool]) -> int:
-        """Remove what was shown and whose outcome nobody has told, if it is chosen; how many there were."""
+        """Delete the chosen logged recalls that have no outcome yet; return how many."""
         ...
 
 
 @runtime_checkable
 class DeletesScopes(Protocol):
-    """Can give up a whole scope."""
+    """A store that can delete a whole scope."""
 
     def delete_scope(self, scope: Scope) -> Mapping[str, int]:
-        """Remove all that is kept of a scope, its keys and its name too, in one transaction; how many of each."""
+        """Delete all data of a scope, its keys and its name too, in one transaction; return how many of each kind."""
         ...
 
 
 @runtime_checkable
 class Scrubs(Protocol):
-    """Keeps files in which what was removed may be readable for a while."""
+    """A store whose files may contain deleted data for a while."""
 
     def scrub(self) -> bool:
-        """Make what was removed unreadable; `False` if somebody who reads holds it up, and it is done later."""
+        """Overwrite deleted data; return `False` if a reader delays it, in which case it is done later."""
         ...
 
 
 @runtime_checkable
 class KeepsSettings(Protocol):
-    """Keeps what Engram itself has to remember about a database."""
+    """A store of Engram's own settings of a database."""
 
     def setting(self, name: str) -> str | None:
-        """The value of a setting, or `None`."""
+        """Return the value of a setting, or `None`."""
         ...
 
     def set_setting(self, name: str, value: str) -> None:
-        """Keep a value, instead of the one that was there."""
+        """Set the value of a setting."""
         ...
 
 
 @runtime_checkable
 class KeepsApiKeys(Protocol):
-    """Keeps callers' keys, each with the hash of its secret, which is not kept."""
+    """A store of API keys, with hashes of their secrets."""
 
     def add_key(self, key: ApiKey, hash: str) -> bool:
-        """Keep a key, durably; `False` if its id is taken."""
+        """Store a key, durably; return `False` if its id is taken."""
         ...
 
     def key(self, id: str) -> tuple[ApiKey, str] | None:
-        """The key with this id and the hash of its secret, or `None`."""
+        """Return the key with this id and the hash of its secret, or `None`."""
         ...
 
     def keys(self) -> list[ApiKey]:
-        """All keys, the oldest first."""
+        """Return all keys, the oldest first."""
         ...
 
     def note_key(self, id: str, *, revoked_at: datetime | None = None, last_used: datetime | None = None) -> bool:
-        """Say when a key was revoked, of which the first time counts, or used; `False` if there is none."""
+        """Record when a key was revoked (the first time counts) or used; return `False` if there is none."""
         ...
 
 
 @runtime_checkable
 class ClosesKeys(Protocol):
-    """Can take an agent out of callers' keys."""
+    """A store that can remove an agent from all API keys."""
 
     def close_keys(self, agent: str, at: datetime) -> int:
-        """Take an agent out of all keys, and revoke those that open nothing else; how many keys named it."""
+        """Remove an agent from all keys, and revoke those that are for no other agent; return how many named it."""
         ...
 
 
 @runtime_checkable
 class ListsChanges(Protocol):
-    """Knows which memories came and went, in the order of writes that events are numbered in, too."""
+    """A store that can list stored and deleted memories, in the order of writes, which also numbers events."""
 
     def changes(self, scope: Scope, after: int, limit: int) -> list[MemoryChange]:
         """Return the memories stored and deleted after a number, the oldest first."""
         ...
 
     def newest(self, scope: Scope) -> int:
-        """The number of the newest write, of an event, too; 0 if there is none."""
+        """Return the number of the newest write of a memory or an event; 0 if there is none."""
         ...
 
     def lag(self) -> int:
-        """Return by how much a number that becomes visible late may be lower than those before it."""
+        """Return by how much the number of a write that becomes visible late may be below those already visible."""
         ...
 
 
 @runtime_checkable
 class ReadsNeighbours(Protocol):
-    """Knows what surrounds its memories, which recall ranks by. Without it, words and vectors alone decide."""
+    """A store that can read the neighbours of memories in their sessions, and term counts, which recall ranks by."""
 
     def speakers(self, scope: Scope) -> list[str]:
         """Return the names of speakers; the first few hundred, if there are more."""
         ...
 
     def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
-        """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
+        """Return these memories and those up to `reach` before and after each in its session, once, in any order."""
         ...
 
     def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
@@ -275,36 +275,36 @@ class ReadsNeighbours(Protocol):
 
 @runtime_checkable
 class Snapshots(Protocol):
-    """Can show one state of a scope to several calls, which spares each of them a transaction."""
+    """A store that can answer several reads from one snapshot of a scope, without a transaction for each."""
 
     def snapshot(self, scope: Scope) -> AbstractContextManager[None]:
-        """Within it, all that this thread reads of the scope is of one moment. No model may be asked meanwhile."""
+        """Let all reads of this thread in the scope see the same state. Do not call a model inside."""
         ...
 
 
 @runtime_checkable
 class ListsAgents(Protocol):
-    """Knows who has memories here."""
+    """A store that can list its agents."""
 
     def agents(self) -> list[str]:
-        """Every agent that ever stored something, by name."""
+        """Return every agent that ever stored something, by name."""
         ...
 
 
 @runtime_checkable
 class MirrorsVectors(Protocol):
-    """Mirrors vectors beside the rows, for any number of embedders (seed 004's `MemoryIndex`)."""
+    """A store that keeps a copy of all vectors beside the memories, for any number of embedders."""
 
     def embedder(self) -> str | None:
-        """The identity of the embedder this store was last embedded with, if any."""
+        """Return the identity of the embedder this store was last embedded with, if any."""
         ...
 
     def set_embedder(self, identity: str) -> None:
-        """Remember the embedder in use."""
+        """Store the identity of the embedder in use."""
         ...
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
-        """Memories of any agent without a vector of this embedder, oldest first."""
+        """Return memories of any agent without a vector of this embedder, oldest first."""
         ...
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
@@ -316,14 +316,14 @@ class MirrorsVectors(Protocol):
         ...
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        """Give vectors to memories that still exist, in one transaction; how many of those given were added.
+        """Add vectors to memories that still exist, in one transaction; return how many were added.
 
-        They replace all that a memory had in the same namespace by the same embedder: give all its passages at once.
+        They replace all vectors of a memory in the same namespace and of the same embedder, so pass all at once.
         """
         ...
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
-        """Drop the vectors of every other embedder; how many went."""
+        """Delete the vectors of all other embedders; return how many."""
         ...
 
 
@@ -343,44 +343,44 @@ class Store(
     MirrorsVectors,
     Protocol,
 ):
-    """All that the engine relies on. A plugin with the methods of `MemoryStore` alone is completed, see `Completed`."""
+    """Everything that the engine relies on; `Completed` adapts a plugin that has only the methods of `MemoryStore`."""
 
 
 @runtime_checkable
 class Copies(Protocol):
-    """Can hand over all it keeps, table by table, to another one that can."""
+    """A store that can be copied into another one, table by table."""
 
     def tables(self) -> list[str]:
-        """The tables to copy, in an order in which they can be filled."""
+        """Return the tables to copy, in an order in which they can be filled."""
         ...
 
     def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
-        """The next rows of a table in the order of its key, after a row or from the start."""
+        """Return the next rows of a table in the order of its key, after a row or from the start."""
         ...
 
     def begin_copy(self, source: str) -> None:
-        """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
+        """Begin or continue a copy of `source`. Raises `Conflict` if the target has other data."""
         ...
 
     def take(self, table: str, rows: Sequence[Cells]) -> None:
-        """Insert the rows that are not there yet, in one transaction."""
+        """Insert the rows that are missing, in one transaction."""
         ...
 
     def end_copy(self) -> None:
-        """Go on from where the copied database was."""
+        """Finish a copy: number new writes after those of the copied database."""
         ...
 
     def tally(self, table: str) -> TableChecksum:
-        """Count and sum up a table."""
+        """Return the number of rows of a table and their checksum."""
         ...
 
 
 @runtime_checkable
 class Maintains(Protocol):
-    """A database that can describe, check, copy and rebuild itself."""
+    """A store that can describe, check, back up and rebuild its database."""
 
     def info(self) -> Mapping[str, str | int | float | None]:
-        """Facts about the database: where, how large, which schema, how many rows."""
+        """Return facts about the database: its location, size, schema and numbers of rows."""
         ...
 
     def check(self) -> list[IntegrityProblem]:
@@ -388,27 +388,27 @@ class Maintains(Protocol):
         ...
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-        """Write a consistent copy while others go on reading and writing; all or nothing."""
+        """Write a consistent copy while others read and write; an incomplete copy is removed."""
         ...
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
-        """Make every derived index again from the canonical rows; how many rows went into each."""
+        """Rebuild every derived index from the canonical rows; return the number of rows in each."""
         ...
 
 
 @runtime_checkable
 class KeepsAudit(Protocol):
-    """Puts on record what was done, in a chain that cannot be changed unseen.
+    """A store with an audit trail: a hash chain in which changes are detected.
 
-    Every call that changes something adds one entry by itself, in its own transaction: both are there, or neither.
+    Every call that changes something adds one entry, in the same transaction.
     """
 
     def note(self, actions: Sequence[AuditAction]) -> None:
-        """Add entries for what no other call of the store does, in one durable transaction."""
+        """Add entries for actions that are not calls of the store, in one durable transaction."""
         ...
 
     def head(self) -> AuditEntry | None:
-        """The newest entry; `None` only if somebody has removed them all."""
+        """Return the newest entry; `None` only if all were removed."""
         ...
 
     def trail(
@@ -421,44 +421,44 @@ class KeepsAudit(Protocol):
         since: datetime | None = None,
         newest: bool = False,
     ) -> list[AuditEntry]:
-        """Entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
+        """Return entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
         ...
 
     def checkpoint(self, checkpoint: Checkpoint) -> bool:
-        """Keep a checkpoint for good, and note that; `False` if there is one of that entry already."""
+        """Store a checkpoint and record that; return `False` if there is one of that entry already."""
         ...
 
     def checkpoints(self) -> list[Checkpoint]:
-        """All checkpoints, in order."""
+        """Return all checkpoints, in order."""
         ...
 
     def prune(self, through: int) -> int:
-        """Remove the entries up to a checkpoint, and note that; how many. Raises `NotFound` without a checkpoint."""
+        """Delete entries up to a checkpoint and record that; return how many. Raises `NotFound` if there is none."""
         ...
 
 
 @runtime_checkable
 class Encrypts(Protocol):
-    """A database whose rows can be sealed, each agent's with keys of its own."""
+    """A store that can encrypt its rows, with separate keys for each agent."""
 
     def encryption(self) -> Mapping[str, str | int]:
-        """Return how it is encrypted (`mode`: none, fields, file), with which master key, and the number of keys."""
+        """Return the encryption (`mode`: none, fields, file), the master key's identity, and the number of keys."""
         ...
 
     def encrypt(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Seal every row of a database that was opened to be encrypted, or go on with that; how many rows."""
+        """Encrypt all rows of a database that was opened for it, or continue that; return how many rows."""
         ...
 
     def rekey(
         self, agent: str | None = None, *, index: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Seal the rows of all agents, or of one, with new keys, or go on with that; how many were looked at."""
+        """Encrypt the rows of all agents, or of one, with new keys, or continue that; return how many were examined."""
         ...
 
     def rotate(self, cipher: Cipher) -> int:
-        """Put the database under another master key, in one transaction; how many keys it opens."""
+        """Encrypt all data keys with another master key, in one transaction; return how many there are."""
         ...
 
     def destroy(self, scope: Scope) -> Mapping[str, int]:
-        """Remove an agent's keys and all its rows, in one transaction; how many of each table."""
+        """Delete an agent's keys and all its rows, in one transaction; return how many of each table."""
         ...

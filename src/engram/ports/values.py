@@ -1,4 +1,4 @@
-"""The values that the engine and its stores exchange."""
+"""Values that the engine and its stores exchange: scopes, entries, queries, matches, events."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Scope:
 
 
 RESERVED = "\x1f"
-"""How the names of scopes begin that no agent can have: annexes, quarantines, the ledger of grants."""
+"""The prefix of reserved scope names: imported sources, quarantines, the ledger of grants."""
 
 
 def reserved(agent: str) -> bool:
-    """Tell whether a scope's name is reserved, so that no agent can have it."""
+    """Return True for the name of a reserved scope, which no agent can have."""
     return agent.startswith(RESERVED)
 
 
@@ -55,7 +55,7 @@ def unstorable(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A vector, the space position it belongs to, and which passage of the text it stands for, the first being 0."""
+    """A vector with its namespace, its embedder and the number of the passage it was made from, beginning at 0."""
 
     namespace: str
     embedder: str
@@ -65,9 +65,9 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something to learn from: a decision, its outcome, a failure, what a check said. Never rewritten.
+    """An immutable record to learn from: a decision, its outcome, a failure, the result of a check.
 
-    `subject` is the memory it is about, with which it goes; `topic` is what it is found by, such as a context.
+    `subject` is the memory it is about, with which it is deleted; `topic` is a key to find it by, such as a context.
     """
 
     id: str
@@ -77,20 +77,20 @@ class Event:
     topic: str = ""
     body: Mapping[str, JsonValue] = field(default_factory=dict)
     seq: int = 0
-    """Its place in the order of recording, which the store gives; 0 before."""
+    """Its number in the order of recording, which the store assigns; 0 before that."""
 
 
 FORGOTTEN = "forgotten"
-"""The kind of event that a store adds when a memory goes that others were about."""
+"""The kind of event that a store adds when it deletes a memory that had events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One memory to store, with its vectors and the keys that make it the same as another one.
+    """One memory to store, with its vectors and the keys that detect duplicates.
 
-    `key` makes the write idempotent; `merge_key` joins it with a memory that says the same. A long text has a vector
-    for each of its passages, numbered from 0 in each namespace and for each embedder. `events` are kept with a memory
-    that is new, in the same transaction.
+    `key` makes the write idempotent; `merge_key` merges it with a memory of the same statement. A long text has a
+    vector for each of its passages, numbered from 0 in each namespace and for each embedder. `events` are stored in
+    the same transaction if the memory is new.
     """
 
     memory: Memory
@@ -111,8 +111,8 @@ def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
 class Filter:
     """A filter of memories. Empty fields do not restrict; `tags` must all be there.
 
-    `since` is inclusive, `until` exclusive, both about when it happened; `as_of` keeps what was valid then,
-    `current` what is valid now, whatever clocks have done since it was stored.
+    `since` (inclusive) and `until` (exclusive) are about the time of the event; `as_of` selects memories valid at that
+    time, `current` those valid now, even if the clock was set back since they were stored.
     """
 
     kinds: frozenset[MemoryType] = frozenset()
@@ -127,7 +127,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search: by `words`, or `near` a vector, or, with neither, the newest first; `among` all, or these ids."""
+    """A search by `words`, `near` a vector, or, with neither, newest first; restricted to the ids `among`, if given."""
 
     words: Clean | None = None
     near: Placed | None = None
@@ -148,13 +148,13 @@ class RankingInput(NamedTuple):
     at: datetime
     text: Clean
     length: int
-    """In terms."""
+    """The length of the text in terms."""
     counts: Sequence[int]
-    """How often it has each of the terms that were asked about."""
+    """The count of each query term in the text."""
     importance: float
     trust: float
     usefulness: float
-    """How often it helped when it was recalled, as a posterior mean; a half if nobody has said."""
+    """The share of recalls in which it helped, as a posterior mean; 0.5 without reports."""
 
 
 class TermCounts(NamedTuple):
@@ -173,11 +173,11 @@ class Credit:
     order: tuple[str, ...]
     helped: frozenset[str]
     parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """What each score was made of, before anything was learned from credits; a part that is not there is 0."""
+    """The parts of each score, before learned weights; a missing part is 0."""
     shares: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """How much each memory helped and hindered, if one outcome is shared by several; otherwise each counts as one."""
+    """The amounts by which each memory helped and hindered, if several share an outcome; otherwise each counts 1."""
     about: Mapping[str, JsonValue] = field(default_factory=dict)
-    """What was told, as far as it can be told once only. No text."""
+    """Further data of the report, which can be made only once. No text."""
 
     @property
     def counts(self) -> Mapping[str, tuple[float, float]]:
@@ -187,18 +187,18 @@ class Credit:
 
     @property
     def hindered(self) -> frozenset[str]:
-        """Those that were looked at in vain: all above the last that helped, or all, if none did.
+        """Memories that did not help: all ranked above the last that helped, or all if none did.
 
-        Nobody knows about those below it: who has found what he needs looks no further.
+        Those below it do not count, since they were perhaps not read.
         """
         last = max((n for n, id in enumerate(self.order) if id in self.helped), default=len(self.order))
         return frozenset(self.order[:last]) - self.helped
 
 
 class Match(NamedTuple):
-    """An id and how well it matches: BM25 for words, similarity in [0, 1] for vectors, 0 for newest.
+    """An id and its score: BM25 for words, similarity in [0, 1] for vectors, 0 for newest.
 
-    A memory with several vectors matches as well as the best of them does, which is that of `passage`.
+    A memory with several vectors has the score of the best one, that of `passage`.
     """
 
     id: str
@@ -207,31 +207,31 @@ class Match(NamedTuple):
 
 
 class MirrorMatch(Match):
-    """A match that the local mirror gave because the vector database is away."""
+    """A match from the local copy of the vectors, because the vector database is unavailable."""
 
     __slots__ = ()
 
 
 class Cleaned(NamedTuple):
-    """Redacted text and the names of the rules that found something, in order; `personal:…` are no secrets."""
+    """Redacted text and the names of the rules that matched, in order; `personal:…` stands for personal data."""
 
     text: Clean
     found: tuple[str, ...]
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The rules that found a secret: what must not even be a name."""
+        """The rules that found a secret; text with a secret is refused as a name."""
         return secrets_among(self.found)
 
 
 def secrets_among(found: Iterable[str]) -> tuple[str, ...]:
-    """Of the names of what was found, those of secrets; the others are personal data."""
+    """Return the names of rules for secrets, without those for personal data."""
     return tuple(name for name in found if not name.startswith("personal:"))
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """New values for what may change about a memory; `None` leaves it as it is."""
+    """New values for the metadata of a memory; `None` leaves a field unchanged."""
 
     tags: tuple[Clean, ...] | None = None
     importance: float | None = None
@@ -250,13 +250,13 @@ class LoggedRecall:
     """The memories, best first."""
     parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     about: Mapping[str, JsonValue] = field(default_factory=dict)
-    """What a suggestion was about; empty for a recall."""
+    """The request of a suggestion; empty for a recall."""
     told: bool = False
-    """Whether its outcome is known."""
+    """True if its outcome is known."""
 
 
 class MemoryChange(NamedTuple):
-    """A memory that came or went, and its place in the order of writes."""
+    """A memory that was stored or deleted, and the number of that write."""
 
     seq: int
     what: Literal["stored", "forgotten"]
@@ -265,7 +265,7 @@ class MemoryChange(NamedTuple):
 
 
 class IntegrityProblem(NamedTuple):
-    """Something an integrity check found."""
+    """A problem found by an integrity check."""
 
     where: str
     what: str

@@ -40,7 +40,7 @@ class VectorStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Release everything; calling it twice is harmless."""
+        """Release all resources; calling it twice is harmless."""
         ...
 
 

@@ -214,10 +214,10 @@ def run_recall(
 
     hits, lent = search_scope(agent.store, agent.scope), dict[str, Lender]()
     if shared:
-        hits, lent = sharing.hits(agent.scope, search_scope, hits)
+        hits, lent = sharing.merge_hits(agent.scope, search_scope, hits)
     if lent:
         hits = select_hits(hits, request)
-        sharing.note_hits(agent.scope, hits, lent)
+        sharing.log_hits(agent.scope, hits, lent)
     if hits:
         agent.store.touch(agent.scope, [hit.id for hit in hits if hit.id not in lent], at)
     return _log_recall(agent, hits, at, lent)

@@ -127,7 +127,7 @@ def credit_sources(agent: AgentContext, events: Sequence[Event]) -> None:
     quality = happened.number([*happened.outcomes(events), decision][0], "quality")
     if quality is not None:
         key = digest(happened.DECISION, decision.subject)  # no id of a memory stays when that is forgotten
-        agent.sharing.told(agent.scope, key, happened.by_source(decision, quality))
+        agent.sharing.record_help(agent.scope, key, happened.by_source(decision, quality))
 
 
 def _from_others(agent: AgentContext, id: str) -> bool:
@@ -148,7 +148,7 @@ def _was_given(agent: AgentContext, id: str, by: datetime) -> bool:
         return False
     if agent.recent_recalls.was_shown(agent.scope, id):
         return True
-    return memory.access_count > 0 if memory.agent == agent.scope.agent else agent.sharing.showed(agent.scope, id)
+    return memory.access_count > 0 if memory.agent == agent.scope.agent else agent.sharing.was_shown(agent.scope, id)
 
 
 def _prepare(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
@@ -184,14 +184,14 @@ def _prepare(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tupl
 def _find_readable(agent: AgentContext, id: str) -> Memory | None:
     """Get a memory of the agent's own, or one that is shared with it."""
     (own,) = agent.store.get(agent.scope, [id])
-    return own or agent.sharing.borrow(agent.scope, [id], "cite").get(id)
+    return own or agent.sharing.get_shared(agent.scope, [id], "cite").get(id)
 
 
 def _cap_trust_by_sources(agent: AgentContext, memory: Memory) -> Memory:
     """Trust a memory no more than the least trusted of those it was derived from."""
     ids = [id for id in memory.provenance.sources if arguments.is_id(id)]
     own = [each for each in agent.store.get(agent.scope, ids) if each is not None]
-    lent = agent.sharing.borrow(agent.scope, [id for id in ids if id not in {m.id for m in own}], "cite")
+    lent = agent.sharing.get_shared(agent.scope, [id for id in ids if id not in {m.id for m in own}], "cite")
     trust = min([memory.trust, *(each.trust for each in (*own, *lent.values()))])
     return memory if trust == memory.trust else memory.model_copy(update={"trust": trust})
 

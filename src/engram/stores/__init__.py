@@ -1,1 +1,1 @@
-"""Stores of memories."""
+"""The stores: SQLite, PostgreSQL, Redis and in-memory, with their vector databases, encryption and migrations."""

@@ -1,11 +1,12 @@
-"""Audit entries: one action for each call that changes something, and the rows that keep them.
+"""Build the audit entry of each store call that changes something, and convert entries to and from table rows.
 
-Not on record is housekeeping, which changes nothing that anybody was told: access counts, what was shown, how far a
-vector database has been filled, what was learned (it is derived), when something last ran.
+Housekeeping is not recorded: access counts, logged recalls, the state of an external vector database, learned state (it
+is derived), times of background tasks.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,12 +38,12 @@ from engram.ports import (
 from engram.stores.rows import Row
 
 HOUSEKEEPING = ("background:", "copying", "forgetting:", "learned:", "nearness:", "pushed:", "vector_space")
-"""How the names of settings begin that Engram keeps for itself."""
+"""Prefixes of the names of settings whose changes are housekeeping and are not recorded."""
 PRUNING = "audit_pruning"
-"""The setting that tells the triggers up to where entries may go; it lives within one transaction."""
+"""The setting that tells the triggers up to which entry deletion is allowed; it exists within one transaction only."""
 MOST_IDS = 20
 REPLAYED = "replayed"
-"""The code of a receipt for what was stored before, under the same key."""
+"""The code of a receipt for a memory that was stored before under the same key."""
 _SAID = ("by", "agent", "owner", "receiver", "state", "action", "grant")
 _BEGUN = {"requested": "grant.request", "offered": "grant.offer", "granted": "grant.share"}
 _DECIDED = {"granted": "grant.approve", "denied": "grant.deny", "revoked": "grant.revoke"}
@@ -56,16 +57,16 @@ _KEPT = {
 
 @dataclass(slots=True)
 class PendingEntries:
-    """The audit entries of a transaction, which are written last: others wait for the end of the trail."""
+    """The audit entries of a transaction; they are written last, since appending locks the trail for others."""
 
     actions: list[AuditAction] = field(default_factory=list)
     recalls: Mapping[tuple[str, str], LoggedRecall] = field(default_factory=dict)
-    """The logged recalls that are written in the same transaction."""
+    """The logged recalls that are written in the same transaction, by agent and id."""
     closed: bool = False
 
 
 class Sealing(NamedTuple):
-    """The row of an entry whose place in the chain is not known yet, and the parts of the text that is hashed."""
+    """The row of an entry whose number in the chain is not known yet, and the parts of the text that is hashed."""
 
     row: Row
     before: str
@@ -73,13 +74,13 @@ class Sealing(NamedTuple):
     after: str
 
     def at(self, seq: int, prev: str) -> Row:
-        """The whole row, in its place."""
-        sealed = sha256_hex(f"{self.before}{prev}{self.middle}{seq}{self.after}")
-        return self.row | {"seq": seq, "prev": prev, "hash": sealed}
+        """Return the complete row, with its number and the hash of the previous entry."""
+        sealed = f"{self.before}{prev}{self.middle}{seq}{self.after}".encode("utf-8", "surrogatepass")
+        return self.row | {"seq": seq, "prev": prev, "hash": hashlib.sha256(sealed).hexdigest()}
 
 
 def attributed(action: AuditAction) -> AuditAction:
-    """Return an action as it is recorded: by whoever acts now, and without reserved names."""
+    """Fill in the actor of the current context, and replace reserved scope names."""
     by, apart = doing.get(), reserved(action.agent)
     if by is None:
         if not (apart or reserved(action.actor) or reserved(action.target)):
@@ -93,7 +94,7 @@ def attributed(action: AuditAction) -> AuditAction:
 
 
 def sealing(action: AuditAction, now: datetime) -> Sealing:
-    """Return the entry of an action, by whoever acts now, on behalf of the current principal."""
+    """Return the entry of an action, with the current actor and principal."""
     action = attributed(action)
     behalf, at, grant = principal.get(), micros(now), action.grant
     row: Row = {
@@ -136,7 +137,7 @@ def refuse_unstorable(actions: Sequence[AuditAction]) -> None:
 
 
 def to_entry(row: Any) -> AuditEntry:
-    """The entry a row keeps, whoever wrote it; one that no store wrote does not have the hash it must have."""
+    """Read an entry from a row, also from an invalid one, whose hash will then not match."""
     try:
         detail = json.loads(row["detail"])
         if not isinstance(detail, dict) or canonical_json(detail) != row["detail"]:
@@ -160,7 +161,7 @@ def to_entry(row: Any) -> AuditEntry:
 
 
 def to_checkpoint(row: Any) -> Checkpoint:
-    """The checkpoint a row keeps."""
+    """Read a checkpoint from a row."""
     return Checkpoint.model_construct(
         seq=row["seq"],
         at=_moment(row["at"]),
@@ -171,7 +172,7 @@ def to_checkpoint(row: Any) -> Checkpoint:
 
 
 def to_checkpoint_row(checkpoint: Checkpoint) -> Row:
-    """The row that keeps a checkpoint."""
+    """Return the row of a checkpoint."""
     return checkpoint.model_dump(exclude={"at"}) | {"at": micros(checkpoint.at)}
 
 
@@ -200,7 +201,7 @@ def annotated(scope: Scope, memory: Memory, changes: Changes) -> AuditAction:
 
 
 def recorded(scope: Scope, events: Sequence[Event], fresh: Sequence[bool]) -> AuditAction:
-    """Return the action of recording events, of which some may be known already."""
+    """Return the action of recording events, of which some may have been known already."""
     kinds: dict[str, JsonValue] = dict(Counter(event.kind for event, new in zip(events, fresh, strict=True) if new))
     subjects = {event.subject for event in events}
     target = subjects.pop() if len(subjects) == 1 else ""
@@ -258,7 +259,7 @@ def unembedded(keep: str, count: int) -> AuditAction:
 
 
 def administrative(name: str) -> bool:
-    """Tell whether changing this setting is an administrative action, and not housekeeping."""
+    """Return True if changing this setting is an administrative action, and not housekeeping."""
     return not name.startswith(HOUSEKEEPING)
 
 

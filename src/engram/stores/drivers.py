@@ -1,4 +1,4 @@
-"""Drivers of SQLite files: Python's own module, or SQLCipher for files encrypted as a whole."""
+"""SQLite drivers: Python's own module, or SQLCipher for encrypted files."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 from engram.errors import MissingExtra
 
 PURPOSE = "sqlcipher file"
-"""What the key of a whole file is derived for."""
+"""The purpose by which the key of a file is derived from the master key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A module like `sqlite3`, and the key of the file, if it is encrypted."""
+    """A DB-API module like `sqlite3`, and the key of the file if it is encrypted."""
 
     module: Any
     key: bytes | None = field(default=None, repr=False)
 
     def connect(self, address: Any, **options: Any) -> Any:
-        """A connection that can read the file, if the key is the right one: SQLite finds out when it first reads."""
+        """Open a connection; SQLite checks the key when it first reads."""
         conn = self.module.connect(address, **options)
         if self.key is not None:
-            conn.execute("PRAGMA cipher_log_level = NONE")  # what is wrong is said by whoever opened it
+            conn.execute("PRAGMA cipher_log_level = NONE")  # the caller reports the error
             conn.execute(self.pragma("key"))
         return conn
 
     def pragma(self, name: str) -> str:
-        """SQLCipher's words for the key: as it is, so that no time is spent on making one from a password."""
+        """Return the pragma that sets a raw key, which spares SQLCipher its slow derivation from a password."""
         return f"PRAGMA {name} = \"x'{(self.key or b'').hex()}'\""
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The version of SQLite."""
+        """Return the version of SQLite."""
         return tuple(self.module.sqlite_version_info)
 
 
@@ -41,7 +41,7 @@ PLAIN = Driver(sqlite3)
 
 
 def whole_file(key: bytes) -> Driver:
-    """For a file that is encrypted as a whole. Raises `MissingExtra` without SQLCipher."""
+    """Return the driver of an encrypted file. Raises `MissingExtra` without SQLCipher."""
     try:
         from sqlcipher3 import dbapi2  # noqa: PLC0415 - an extra, needed by few
     except ImportError as error:

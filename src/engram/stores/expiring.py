@@ -1,4 +1,4 @@
-"""Values that are kept for a while, in this process; and what every expiring store agrees on."""
+"""An in-process store for values with a time to live, and the value format of all such stores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Slot = tuple[Scope, str]
 
 
 def to_bytes(value: JsonValue) -> bytes:
-    """The value as JSON. Raises `InvalidInput` for what JSON cannot say."""
+    """Encode a value as JSON. Raises `InvalidInput` for values that JSON does not have."""
     try:
         return to_json(value).encode()
     except (TypeError, ValueError) as error:
@@ -29,20 +29,20 @@ def to_bytes(value: JsonValue) -> bytes:
 
 
 def from_bytes(data: bytes) -> JsonValue:
-    """The inverse of `to_bytes`."""
+    """Decode a value that `to_bytes` encoded."""
     value: JsonValue = json.loads(data)
     return value
 
 
 def milliseconds(ttl: float) -> int:
-    """A time to live in whole milliseconds, at least one. Raises `InvalidInput` unless it is above 0."""
+    """Convert a time to live to whole milliseconds, at least one. Raises `InvalidInput` unless it is above 0."""
     if not 0 < ttl <= LONGEST_SECONDS:
         raise InvalidInput(f"a time to live is a number of seconds above 0, up to a hundred years, not {ttl!r}")
     return max(1, round(ttl * 1000))
 
 
 class InProcessExpiring:
-    """An `ExpiringStore` that lives and dies with its process; what has expired does not pile up."""
+    """An in-memory `ExpiringStore`; expired values are removed."""
 
     volatile: Literal[True] = True
 
@@ -55,7 +55,7 @@ class InProcessExpiring:
         self._closed = False
 
     def put(self, scope: Scope, values: Mapping[str, JsonValue], ttl: float) -> None:
-        """Keep each value under its key for `ttl` seconds from now, all or none; what was there is replaced."""
+        """Store each value under its key for `ttl` seconds from now, all or none; existing values are replaced."""
         lifetime = milliseconds(ttl) * 1000
         encoded = {key: to_bytes(value) for key, value in values.items()}
         with self._lock:
@@ -67,20 +67,20 @@ class InProcessExpiring:
             self._drop_replaced()
 
     def fetch(self, scope: Scope, keys: Sequence[str]) -> list[JsonValue]:
-        """One answer per key, in order; `None` for a key that is not there, or no longer."""
+        """Return one value per key, in order; `None` for a key that does not exist or has expired."""
         with self._lock:
             self._drop_expired()
             found = [self._kept.get((scope, key)) for key in keys]
         return [None if each is None else from_bytes(each[1]) for each in found]
 
     def drop(self, scope: Scope, keys: Sequence[str]) -> int:
-        """Remove keys; how many were there."""
+        """Remove keys; return how many existed."""
         with self._lock:
             self._drop_expired()
             return sum(self._kept.pop((scope, key), None) is not None for key in keys)
 
     def clear(self, scope: Scope) -> int:
-        """Remove every value of a scope; how many there were."""
+        """Remove all values of a scope; return how many there were."""
         with self._lock:
             self._drop_expired()
             own = [slot for slot in self._kept if slot[0] == scope]
@@ -89,7 +89,7 @@ class InProcessExpiring:
             return len(own)
 
     def close(self) -> None:
-        """Let go of everything; calling it twice is harmless."""
+        """Release all resources; calling it twice is harmless."""
         with self._lock:
             self._closed = True
             self._kept.clear()
@@ -112,12 +112,12 @@ class InProcessExpiring:
         return now
 
     def _drop_replaced(self) -> None:
-        """Forget the ends of values that were replaced or dropped, once they are the larger part."""
+        """Remove the expiry times of replaced and dropped values once they are the majority."""
         if len(self._ends) > 2 * len(self._kept) + 64:
             self._ends = [each for each in self._ends if self._is_kept(each)]
             heapq.heapify(self._ends)
 
     def _is_kept(self, end: tuple[int, int, Slot]) -> bool:
-        """Tell whether this is the expiry of the present value, and not of an older one."""
+        """Return True if this is the expiry time of the present value, and not of an older one."""
         _, order, slot = end
         return slot in self._kept and self._kept[slot][0] == order

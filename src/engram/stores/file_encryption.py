@@ -1,4 +1,4 @@
-"""Encrypts a SQLite file as a whole, or with another key: a new file takes the place of the old one in one step."""
+"""Encrypt a SQLite file, or change its key, by writing a new file that replaces the old one atomically."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ BLOCK = 1 << 20
 
 
 def recode(path: Path, old: Driver, new: Driver) -> None:
-    """Make a file one that `new` reads and `old` does not; stopped at any moment, it is the one or the other.
+    """Rewrite a file so that `new` can read it and `old` cannot; an interruption leaves one of the two forms intact.
 
-    Those who could open the file still can, and nobody else. What the file was before is written over, as far as the
-    disk does that. Raises `StoreBusy` if somebody else has it open.
+    File permissions are kept. The old file is overwritten, as far as the disk does that. Raises `StoreBusy` if another
+    process has it open.
     """
     fresh = path.with_name(path.name + "-recoding")
     _remove(fresh)
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    source = Driver(new.module, old.key)  # only SQLCipher can write the one while it reads the other
+    source = Driver(new.module, old.key)  # only SQLCipher can read and write both forms
     try:
         with closing(source.connect(path, timeout=5, isolation_level=None)) as conn:
             _alone(conn, path, new)
@@ -50,7 +50,7 @@ def recode(path: Path, old: Driver, new: Driver) -> None:
 
 
 def _alone(conn: Any, path: Path, driver: Driver) -> None:
-    """Make sure that nobody else has the file open, and that nobody can open it."""
+    """Lock the file exclusively. Raises `StoreBusy` if another process has it open."""
     try:
         conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         (mode,) = conn.execute("PRAGMA journal_mode = DELETE").fetchone()  # refused while others have it open
@@ -73,7 +73,7 @@ def _export(conn: Any, fresh: Path, new: Driver) -> None:
 
 
 def _compare(conn: Any, fresh: Path, new: Driver) -> None:
-    """Raises `StoreCorrupt` unless the new file is sound and has as many rows in each table."""
+    """Raise `StoreCorrupt` unless the new file is intact and each table has as many rows as before."""
     with closing(new.connect(fresh)) as copy:
         copy.execute("PRAGMA journal_mode = WAL")
         if copy.execute("PRAGMA integrity_check").fetchone() != ("ok",):
@@ -90,7 +90,7 @@ def _compare(conn: Any, fresh: Path, new: Driver) -> None:
 
 
 def _wipe(handle: int) -> None:
-    """Write over what nobody can open any more."""
+    """Overwrite the content of the replaced file."""
     try:
         left = os.lseek(handle, 0, os.SEEK_END)
         os.lseek(handle, 0, os.SEEK_SET)

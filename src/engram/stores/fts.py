@@ -1,9 +1,8 @@
-"""Words in SQLite: an FTS5 table whose rows are numbered like the memories, searched best first.
+"""Full-text search in SQLite: an FTS5 table whose rows are numbered like the memories.
 
-Scoring a row costs far more than finding it, and a word that every tenth memory holds says little. So the words that
-tell most choose the candidates, the index alone ranks them, and only the best are looked up in the tables. If these
-are too few, the newest rows that hold the common words follow; and if a filter lets too few through, the search is
-done again without shortcuts.
+Scoring a row costs far more than finding it, and frequent words say little. So the rarest words select the candidates,
+the index alone ranks them, and only the best are looked up in the tables. If these are too few, the newest rows with
+the frequent words follow; and if too few pass the filter, the search is repeated without these shortcuts.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from engram.stores.rules import ENOUGH, telling
 from engram.stores.schema import memories
 
 MAJORITY = 0.5
-"""From this share of all rows on, naming the scope in the search costs more than it saves."""
+"""The share of all rows from which on naming the scope in the search costs more than it saves."""
 
 VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab('main', 'memory_words', 'row')"
-"""For each connection: how many rows hold a term."""
+"""A table, made on each connection, with the number of rows that hold each term."""
 
 _words = sa.table("memory_words", sa.column("rowid"), sa.column("scope"), sa.column("words"))
 _score: sa.ColumnElement[float] = sa.literal_column("-bm25(memory_words, 0.0, 1.0)")
@@ -38,19 +37,19 @@ _ROWS = "SELECT count(*) FROM memory_words_docsize"
 
 
 Passing = Callable[[Sequence[int]], Mapping[int, str]]
-"""The ids of those rows, by number, that pass the filter."""
+"""Return the ids of those rows, by number, that pass the filter."""
 Clauses = Callable[[], Sequence[sa.ColumnElement[bool]]]
-"""The filter itself, made when it is needed."""
+"""Build the conditions of the filter."""
 
 
 def fetch(conn: sa.Connection, statement: str, asked: Mapping[str, object]) -> list[Any]:
-    """All rows of a statement that every recall asks, straight from the driver, whose errors it raises."""
+    """Fetch all rows of a frequent statement directly from the driver, whose errors it raises."""
     rows: list[Any] = conn.connection.driver_connection.execute(statement, asked).fetchall()  # type: ignore[union-attr]
     return rows
 
 
 class FtsWords:
-    """The index of one database. What it knows about sizes is only used to choose the faster way."""
+    """The full-text index of one database; its estimates of sizes are only used to choose the faster query."""
 
     def __init__(self) -> None:
         self._sizes: dict[Scope, tuple[int, int, int]] = {}
@@ -66,9 +65,9 @@ class FtsWords:
         holders: Mapping[str, int],
         latest: int,
     ) -> list[Match]:
-        """The rows that hold any of the terms and fulfil the clauses, best first; `latest` is the newest number.
+        """Return the rows that hold any of the terms and pass the filter, best first; `latest` is the newest number.
 
-        `holders` is what the method of that name says about the terms.
+        `holders` is the result of the method of that name for the terms.
         """
         wanted = query.limit + query.offset
         known = [term for term in terms if term in holders]
@@ -99,16 +98,16 @@ class FtsWords:
         return TermCounts(own, counts)
 
     def marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """Read the index entry of each row."""
+        """Return the index entry of each row, for comparison in checks."""
         rows = conn.execute(sa.select(_words.c.rowid, _words.c.scope, _words.c.words))
         return ((seq, (scope, words)) for seq, scope, words in rows)
 
     def _shortcut(self, conn: sa.Connection, match: str, query: Query, passing: Passing) -> list[Match] | None:
-        """The best rows of the index that pass the filter; `None` if others could take the place of the rest."""
+        """Return the best rows of the index that pass the filter; `None` if better ones may have been cut off."""
         wanted = query.limit + query.offset
         best = fetch(conn, _BEST, {"match": match, "most": wanted * ENOUGH})
         found: list[Match] = []
-        for some in (best[:wanted], best[wanted:]):  # mostly all pass, and the second half need not be looked up
+        for some in (best[:wanted], best[wanted:]):  # usually all pass, and the second half is not needed
             if len(found) < wanted:
                 ids = passing([seq for seq, _ in some])
                 found += [Match(ids[seq], max(0.0, score)) for seq, score in some if seq in ids]
@@ -122,7 +121,7 @@ class FtsWords:
         query: Query,
         passing: Passing,
     ) -> list[Match] | None:
-        """After the rows with telling words, the newest of those with common ones: no score tells them apart."""
+        """Append the newest rows with frequent words, which have no score, to those with rare words."""
         enough = (query.limit + query.offset) * ENOUGH
         seqs = [seq for (seq,) in fetch(conn, _NEWEST, {"match": match, "most": enough})]
         known, ids = {one.id for one in found}, passing(seqs)
@@ -133,7 +132,7 @@ class FtsWords:
     def _thorough(
         self, conn: sa.Connection, match: str, query: Query, clauses: Sequence[sa.ColumnElement[bool]]
     ) -> list[Match]:
-        """Every row that the index finds, filtered before it is ranked."""
+        """Filter every row that the index finds, then rank."""
         found = (
             sa.select(memories.c.id, _score.label("score"))
             .select_from(sa.join(_words, memories, memories.c.seq == _words.c.rowid))
@@ -144,7 +143,7 @@ class FtsWords:
         return [Match(id, max(0.0, score)) for id, score in conn.execute(found)]
 
     def _size(self, conn: sa.Connection, scope: Scope, latest: int) -> tuple[int, int]:
-        """Count the rows of this scope, and all; counted again after a tenth more writes."""
+        """Count the rows of this scope and of all; the result is cached until there are a tenth more writes."""
         seen, own, all_rows = self._sizes.get(scope, (0, 0, 0))
         if latest > 1.1 * seen:
             own = self.holders(conn, [scope_term(scope.agent)]).get(scope_term(scope.agent), 0)
@@ -154,14 +153,14 @@ class FtsWords:
 
 
 def passing_rows(conn: sa.Connection, seqs: Sequence[int], clauses: Sequence[sa.ColumnElement[bool]]) -> dict[int, str]:
-    """The ids of those rows that fulfil the clauses."""
+    """Return the ids of those rows that fulfil the clauses."""
     listed = sa.func.json_each(json.dumps(list(seqs))).table_valued("value")
     rows = sa.select(memories.c.seq, memories.c.id).where(memories.c.seq.in_(sa.select(listed.c.value)), *clauses)
     return {row.seq: row.id for row in conn.execute(rows)}
 
 
 def counter_of(terms: Sequence[str]) -> Callable[[str], tuple[int, list[int]]]:
-    """Counts terms: from a row's words to how many there are, and how often each of the terms is among them."""
+    """Return a function that counts the words of a row, and each of the terms among them."""
     place = {term: column for column, term in enumerate(terms)}
 
     def counted(words: str) -> tuple[int, list[int]]:
@@ -175,6 +174,6 @@ def counter_of(terms: Sequence[str]) -> Callable[[str], tuple[int, list[int]]]:
 
 
 def _match(terms: Sequence[str], scope: Scope | None) -> str:
-    """FTS5's words for "any of these"; the scope is an indexed term, too, which narrows the search."""
+    """Return an FTS5 query for any of the terms; the scope is an indexed term, too, which narrows the search."""
     any_of = "words : (" + " OR ".join(f'"{term}"' for term in terms) + ")"
     return any_of if scope is None else f'scope : "{scope_term(scope.agent)}" AND {any_of}'

@@ -1,4 +1,4 @@
-"""Memories in this process only: the specification that every other store is compared with."""
+"""The in-memory store: the reference implementation that every other store is tested against."""
 
 from __future__ import annotations
 
@@ -70,28 +70,28 @@ class Row:
     context_key: str
     merge_key: str | None
     placed: dict[tuple[str, str], tuple[int, list[str]]] = field(default_factory=dict)
-    """Where it has vectors: how long they are, and the keys of its passages."""
+    """The spaces in which it has vectors, each with their length and the keys of its passages."""
     helped: float = 0
     hindered: float = 0
 
 
 @dataclass(slots=True)
 class Room:
-    """All data of one scope."""
+    """All data of one scope (agent)."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     keys: dict[str, tuple[str, str]] = field(default_factory=dict)
     merges: dict[str, str] = field(default_factory=dict)
     credits: dict[str, Credit] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
-    """By id, in the order of recording."""
+    """The events by id, in the order of recording."""
     shown: dict[str, LoggedRecall] = field(default_factory=dict)
     gone: list[MemoryChange] = field(default_factory=list)
-    """Memories that were forgotten, in that order."""
+    """The deleted memories, in the order of deletion."""
 
 
 class InMemoryStore:
-    """A `MemoryStore` that lives and dies with its process."""
+    """A `Store` in the memory of this process."""
 
     def __init__(self, vectors: VectorStore, sources: Sources | None = None) -> None:
         self._vectors = vectors
@@ -108,7 +108,7 @@ class InMemoryStore:
         self._closed = False
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """Store all entries; one receipt per entry, in order."""
+        """Store all entries; return one receipt per entry, in order."""
         with self._lock:
             room = self._room(scope)
             refuse_foreign(scope, entries)
@@ -125,7 +125,7 @@ class InMemoryStore:
             return receipts
 
     def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """The receipts that `add` would give now, in order; nothing is stored."""
+        """Return the receipts that `add` would give now, in order; store nothing."""
         with self._lock:
             room, undo = self._room(scope), list[Callable[[], object]]()
             refuse_foreign(scope, entries)
@@ -168,7 +168,7 @@ class InMemoryStore:
         return receipt
 
     def _supersede(self, room: Room, row: Row, newcomer: Memory, undo: list[Callable[[], object]]) -> None:
-        """A statement that has ended gives up its place to the one that makes it again."""
+        """Let a new statement replace an equal one whose validity has ended."""
         key = row.merge_key
         if key is not None and superseded(row.memory, newcomer):
             del room.merges[key]
@@ -181,7 +181,7 @@ class InMemoryStore:
             undo.append(back)
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order; `None` for an id that is not in this scope."""
+        """Return one memory per id, in order; `None` for an id that is not in this scope."""
         with self._lock:
             rows = self._room(scope).rows
             return [rows[id].memory if id in rows else None for id in ids]
@@ -202,7 +202,7 @@ class InMemoryStore:
             return found[query.offset : query.offset + query.limit]
 
     def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
-        """The id of every memory that passes, and its version."""
+        """Return the version of every memory that passes the filter, by id."""
         with self._lock:
             return {id: row.memory.version for id, row in self._passing(scope, where).items()}
 
@@ -212,7 +212,7 @@ class InMemoryStore:
             return sorted({row.memory.speaker for row in self._room(scope).rows.values() if row.memory.speaker})
 
     def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
-        """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
+        """Return these memories and those up to `reach` before and after each in its session, once, in any order."""
         with self._lock:
             rows = self._room(scope).rows
             sessions: defaultdict[str, list[Row]] = defaultdict(list)
@@ -233,7 +233,7 @@ class InMemoryStore:
             return TermCounts(len(rows), {term: sum(term in row.terms for row in rows) for term in terms})
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Remove memories and all that belongs to them; unknown ids say so."""
+        """Delete memories and all that belongs to them; return one receipt per id, in order."""
         with self._lock:
             receipts = [self._forget(scope, self._room(scope), id) for id in ids]
             if ids:
@@ -273,7 +273,7 @@ class InMemoryStore:
         return ForgetReceipt(id=id, forgotten=True, removed=removed)
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
-        """The changed memory, one version on."""
+        """Change a memory's metadata and return the memory."""
         with self._lock:
             row = self._room(scope).rows.get(id)
             if row is None:
@@ -286,7 +286,7 @@ class InMemoryStore:
             return row.memory
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
-        """Note that these memories were recalled."""
+        """Count that these memories were recalled."""
         with self._lock:
             rows = self._room(scope).rows
             for row in (rows[id] for id in ids if id in rows):
@@ -294,7 +294,7 @@ class InMemoryStore:
                 row.memory = row.memory.model_copy(update={"access_count": count, "last_accessed": last})
 
     def credit(self, scope: Scope, credit: Credit) -> bool:
-        """Keep what became of a recall and count it for each memory; `False` if that was done before."""
+        """Store the outcome of a recall and count it for each memory; return `False` if its id is known."""
         with self._lock:
             room = self._room(scope)
             fresh = credit.id not in room.credits and scope.agent in self._agents
@@ -309,13 +309,13 @@ class InMemoryStore:
             return True
 
     def credits(self, scope: Scope, limit: int) -> list[Credit]:
-        """The newest credits, the oldest of them first."""
+        """Return the newest credits, the oldest of them first."""
         with self._lock:
             newest = sorted(self._room(scope).credits.values(), key=lambda credit: (credit.at, credit.id), reverse=True)
             return newest[:limit][::-1]
 
     def log_recall(self, scope: Scope, shown: LoggedRecall) -> None:
-        """Note what was shown."""
+        """Log a recall."""
         with self._lock:
             if shown.id not in self._room(scope).credits:
                 self._room(scope).shown[shown.id] = shown
@@ -329,7 +329,7 @@ class InMemoryStore:
             return room.shown.get(id)
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
-        """Keep events; for each, in order, `False` if there is one with its id already."""
+        """Store events; return for each, in order, `False` if its id is known already."""
         with self._lock:
             fresh = self._append(self._room(scope), events)
             if events:
@@ -347,7 +347,7 @@ class InMemoryStore:
         return fresh
 
     def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Remove events by id, and say so to whoever has learned from them; how many there were."""
+        """Delete events by id and record an event about it; return how many."""
         with self._lock:
             room = self._room(scope)
             gone = [room.events.pop(id) for id in dict.fromkeys(ids) if id in room.events]
@@ -358,7 +358,7 @@ class InMemoryStore:
             return len(gone)
 
     def delete_recalls(self, scope: Scope, chosen: Callable[[LoggedRecall], bool]) -> int:
-        """Remove what was shown and whose outcome nobody has told, if it is chosen; how many there were."""
+        """Delete the chosen logged recalls that have no outcome yet; return how many."""
         with self._lock:
             shown = self._room(scope).shown
             gone = [id for id, each in shown.items() if chosen(each)]
@@ -367,7 +367,7 @@ class InMemoryStore:
             return len(gone)
 
     def derived(self, ids: Collection[str]) -> list[tuple[Scope, str]]:
-        """The memories of any scope that name one of these as a source."""
+        """Return the memories of any scope that name one of these as a source."""
         sought = frozenset(ids)
         with self._lock:
             return [
@@ -378,7 +378,7 @@ class InMemoryStore:
             ]
 
     def delete_scope(self, scope: Scope) -> Mapping[str, int]:
-        """Remove all that is kept of a scope; how many of each."""
+        """Delete all data of a scope; return how many of each kind."""
         with self._lock:
             room = self._rooms.pop(scope, Room())
             for row in room.rows.values():
@@ -392,19 +392,19 @@ class InMemoryStore:
             return gone
 
     def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
-        """The events numbered higher than `after`, the oldest of them first."""
+        """Return the events numbered higher than `after`, the oldest first."""
         with self._lock:
             return [event for event in self._room(scope).events.values() if event.seq > after][:limit]
 
     def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
-        """The newest events of a topic, the oldest of them first."""
+        """Return the newest events of a topic, the oldest of them first."""
         with self._lock:
             return (
                 [event for event in self._room(scope).events.values() if event.topic == topic][-limit:] if limit else []
             )
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
-        """All events about these subjects, the oldest first."""
+        """Return all events about these subjects, the oldest first."""
         with self._lock:
             wanted = set(subjects)
             return [event for event in self._room(scope).events.values() if event.subject in wanted]
@@ -417,18 +417,18 @@ class InMemoryStore:
             return sorted(change for change in [*came, *room.gone] if change.seq > after)[:limit]
 
     def newest(self, scope: Scope) -> int:
-        """The number of the newest write, of an event, too; 0 if there is none."""
+        """Return the number of the newest write of a memory or an event; 0 if there is none."""
         with self._lock:
             room = self._room(scope)
             numbers = [row.seq for row in room.rows.values()] + [event.seq for event in room.events.values()]
             return max([*numbers, *(change.seq for change in room.gone)], default=0)
 
     def lag(self) -> int:
-        """Numbers show up in their order here."""
+        """Return 0, as writes become visible in order."""
         return 0
 
     def add_key(self, key: ApiKey, hash: str) -> bool:
-        """Keep a key; `False` if its id is taken."""
+        """Store a key; return `False` if its id is taken."""
         self._guard()
         with self._lock:
             fresh = self._keys.setdefault(key.id, (key, hash)) == (key, hash)
@@ -436,18 +436,18 @@ class InMemoryStore:
             return fresh
 
     def key(self, id: str) -> tuple[ApiKey, str] | None:
-        """The key with this id and the hash of its secret, or `None`."""
+        """Return the key with this id and the hash of its secret, or `None`."""
         self._guard()
         return self._keys.get(id)
 
     def keys(self) -> list[ApiKey]:
-        """All keys, the oldest first."""
+        """Return all keys, the oldest first."""
         self._guard()
         with self._lock:
             return sorted((key for key, _ in self._keys.values()), key=lambda key: (key.created_at, key.id))
 
     def note_key(self, id: str, *, revoked_at: datetime | None = None, last_used: datetime | None = None) -> bool:
-        """Say when a key was revoked, of which the first time counts, or used; `False` if there is none."""
+        """Record when a key was revoked (the first time counts) or used; return `False` if there is none."""
         self._guard()
         with self._lock:
             if revoked_at is not None:
@@ -460,7 +460,7 @@ class InMemoryStore:
             return True
 
     def close_keys(self, agent: str, at: datetime) -> int:
-        """Take an agent out of all keys, and revoke those that open nothing else; how many keys named it."""
+        """Remove an agent from all keys, and revoke those that are for no other agent; return how many named it."""
         self._guard()
         with self._lock:
             found = [(key, hash) for key, hash in self._keys.values() if agent in key.agents]
@@ -472,30 +472,30 @@ class InMemoryStore:
             return len(found)
 
     def agents(self) -> list[str]:
-        """Every agent that ever stored something, by name."""
+        """Return every agent that ever stored something, by name."""
         self._guard()
         with self._lock:
             return sorted(self._agents)
 
     def embedder(self) -> str | None:
-        """The identity of the embedder in use."""
+        """Return the identity of the embedder in use."""
         self._guard()
         return self._embedder
 
     def set_embedder(self, identity: str) -> None:
-        """Remember the embedder in use."""
+        """Store the identity of the embedder in use."""
         self._guard()
         with self._lock:
             self._embedder = identity
             self._note(AuditAction("setting", target="embedder"))
 
     def setting(self, name: str) -> str | None:
-        """The value of a setting, or `None`."""
+        """Return the value of a setting, or `None`."""
         self._guard()
         return self._settings.get(name)
 
     def set_setting(self, name: str, value: str) -> None:
-        """Keep a value, instead of the one that was there."""
+        """Set the value of a setting."""
         self._guard()
         with self._lock:
             self._settings[name] = value
@@ -503,7 +503,7 @@ class InMemoryStore:
                 self._note(AuditAction("setting", target=name))
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
-        """Memories of any agent without a vector of this embedder, oldest first."""
+        """Return memories of any agent without a vector of this embedder, oldest first."""
         self._guard()
         with self._lock:
             rows = [row for room in self._rooms.values() for row in room.rows.values()]
@@ -528,7 +528,7 @@ class InMemoryStore:
             ]
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        """Give vectors to memories that still exist, instead of those they had there; how many were added."""
+        """Replace the vectors of memories that still exist; return how many were added."""
         self._guard()
         with self._lock:
             living: defaultdict[tuple[Scope, str], list[Placed]] = defaultdict(list)
@@ -543,7 +543,7 @@ class InMemoryStore:
             return added
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
-        """Drop the vectors of every other embedder; how many went."""
+        """Delete the vectors of all other embedders; return how many."""
         self._guard()
         with self._lock:
             gone = 0
@@ -562,7 +562,7 @@ class InMemoryStore:
         self._trail.append(audit_entries.to_entry(row))
 
     def note(self, actions: Sequence[AuditAction]) -> None:
-        """Put on record what no other call of the store does."""
+        """Add audit entries for actions that are not calls of the store."""
         self._guard()
         audit_entries.refuse_unstorable(actions)
         with self._lock:
@@ -584,7 +584,7 @@ class InMemoryStore:
         since: datetime | None = None,
         newest: bool = False,
     ) -> list[AuditEntry]:
-        """Entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
+        """Return entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
         self._guard()
         with self._lock:
             found = [
@@ -598,7 +598,7 @@ class InMemoryStore:
         return found[max(0, len(found) - limit) :] if newest else found[:limit]
 
     def checkpoint(self, checkpoint: Checkpoint) -> bool:
-        """Keep a checkpoint for good, and note that; `False` if there is one of that entry already."""
+        """Store a checkpoint and record that; return `False` if there is one of that entry already."""
         self._guard()
         with self._lock:
             fresh = checkpoint.seq not in self._checkpoints
@@ -608,13 +608,13 @@ class InMemoryStore:
             return fresh
 
     def checkpoints(self) -> list[Checkpoint]:
-        """All checkpoints, in order."""
+        """Return all checkpoints, in order."""
         self._guard()
         with self._lock:
             return [self._checkpoints[seq] for seq in sorted(self._checkpoints)]
 
     def prune(self, through: int) -> int:
-        """Remove the entries up to a checkpoint, and note that; how many. Raises `NotFound` without a checkpoint."""
+        """Delete entries up to a checkpoint and record that; return how many. Raises `NotFound` if there is none."""
         self._guard()
         with self._lock:
             if through not in self._checkpoints:
@@ -625,7 +625,7 @@ class InMemoryStore:
             return gone
 
     def close(self) -> None:
-        """Release everything; calling it twice is harmless."""
+        """Release all resources; calling it twice is harmless."""
         self._closed = True
         self._rooms.clear()
 
@@ -647,7 +647,7 @@ class InMemoryStore:
         row.length = sum(row.terms.values())
 
     def _place(self, scope: Scope, row: Row, vectors: Sequence[Placed]) -> None:
-        """Put vectors on their spaces, instead of those that the memory had there."""
+        """Replace the vectors of a memory in their spaces."""
         for place, passages in by_place(vectors).items():
             space, keys = VectorSpace(scope, *place), [vector_key(row.memory.id, passage) for passage in passages]
             matrix = stacked(list(passages.values()))
@@ -699,5 +699,5 @@ def _fields(changes: Changes) -> dict[str, object]:
 
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> InMemoryStore:
-    """A store in this process; it has no location and no options."""
+    """Open a store in the memory of this process; it has no location and no options."""
     return InMemoryStore(vectors, sources)

@@ -1,4 +1,4 @@
-"""Brings a database to the newest schema."""
+"""Upgrade a database to the newest schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCRIPTS = Path(__file__).parent / "migrations"
 
 
 def upgrade(conn: sa.Connection, scripts: Path = SCRIPTS) -> None:
-    """Run every migration that has not run yet, inside the transaction that is open on `conn`."""
+    """Run all pending migrations inside the transaction that is open on `conn`."""
     config = Config()
     config.set_main_option("script_location", str(scripts).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

@@ -1,6 +1,6 @@
-"""Queries for speakers and for neighbours in a session, in SQL tables.
+"""SQL queries for speakers, and for the neighbours of memories in their sessions.
 
-These are the statements of every recall, so they are written out, and each is prepared once.
+Every recall runs these statements, so they are plain SQL, and each is prepared once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from engram.stores.rules import usefulness
 MOST_SPEAKERS = 300
 STATS = "LEFT JOIN memory_stats s ON s.agent = m.agent AND s.memory_id = m.id"
 Counts = Callable[[Any], tuple[int, list[int]]]
-"""From what a row says about its words to its length in terms and how often it has each term that was asked about."""
+"""Convert the word columns of a row to its length in terms and its count of each query term."""
 
-# Jumps from one speaker to the next in the index, however many memories each has.
+# A loose index scan: it reads one row per speaker.
 SPEAKERS = sa.text(
     "WITH RECURSIVE known(speaker, number) AS ("
     "SELECT (SELECT min(speaker) FROM memories WHERE agent = :agent), 1 UNION ALL "
@@ -31,13 +31,13 @@ SPEAKERS = sa.text(
 
 
 def speakers(conn: sa.Connection, scope: Scope) -> list[str]:
-    """Everybody who spoke, by name."""
+    """Return the names of all speakers, sorted."""
     return list(conn.scalars(SPEAKERS, {"agent": scope.agent, "most": MOST_SPEAKERS}))
 
 
 @cache
 def neighbours(listed: str, reach: int) -> sa.TextClause:
-    """Numbers of listed rows, and of those up to `reach` before and after each; `listed` says "is one of :ids"."""
+    """Build the query for the numbers of rows under the condition `listed`, and of up to `reach` around each."""
     beside = (
         "(SELECT n.seq FROM memories n WHERE n.agent = m.agent AND n.session = m.session AND n.seq {way} m.seq "
         "ORDER BY n.seq {order} LIMIT 1 OFFSET {distance})"
@@ -50,21 +50,21 @@ def neighbours(listed: str, reach: int) -> sa.TextClause:
 
 @cache
 def ranking_query(listed: str, words: str, join: str) -> sa.TextClause:
-    """The query for ranking inputs of numbered rows; `words` are the columns of the word index, `join` its table."""
+    """Build the query for ranking inputs; `words` are the columns of the word index, `join` joins its table."""
     return sa.text(
         " ".join([shown(words), "FROM memories m", join, STATS, f"WHERE m.agent = :agent AND m.seq {listed}"])
     )
 
 
 def shown(words: str) -> str:
-    """The columns that `to_ranking_input` reads, of `memories m` and `STATS`."""
+    """Return the columns that `to_ranking_input` reads, of `memories m` and `STATS`."""
     columns = "id seq session speaker role happened_at text importance trust".split()
     stats = ("coalesce(s.helped, 0)", "coalesce(s.hindered, 0)")
     return "SELECT " + ", ".join([*(f"m.{name}" for name in columns), *stats, words])
 
 
 def to_ranking_input(row: Any, counts: Counts) -> RankingInput:
-    """One row of `glances`."""
+    """Convert a row of `ranking_query`."""
     id, seq, session, speaker, role, at, text, importance, trust, helped, hindered, words = row
     useful = usefulness(helped, hindered)
     return RankingInput(

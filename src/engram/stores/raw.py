@@ -1,8 +1,8 @@
-"""Looking at the bytes of a database file without letting go of the locks that SQLite has on it.
+"""Read the bytes of a database file without losing SQLite's locks on it.
 
-A process loses all its locks on a file as soon as it closes any handle to it. Another process then takes itself for the
-last one and deletes the log, and what is written here after that is lost. So no handle is closed while a store of this
-process has the file open: it is kept, used again, and closed with the last store.
+On POSIX, a process loses all its locks on a file as soon as it closes any handle to it. Another process may then delete
+the write-ahead log, and later writes of this process are lost. So no handle is closed while a store of this process has
+the file open: it is cached, and closed with the last store.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _kept: dict[str, dict[tuple[int, int], int]] = {}
 
 
 def claim(path: Path) -> None:
-    """Say that a store is about to open a file."""
+    """Count a store that is about to open a file."""
     with _turn:
         _stores[_name(path)] += 1
 
 
 def release(path: Path) -> None:
-    """Say that a store has closed its file; with the last one, handles to it are closed."""
+    """Count a store that has closed its file; after the last one, close the cached handles."""
     name = _name(path)
     with _turn:
         _stores[name] -= 1
@@ -38,7 +38,7 @@ def release(path: Path) -> None:
 
 @contextmanager
 def peek(path: Path) -> Iterator[int]:
-    """A handle to read a file by; only `os.pread` may be used on it. Raises `OSError`."""
+    """Provide a handle for reading a file; only `os.pread` may be used on it. Raises `OSError`."""
     name = _name(path)
     with _turn:
         seen = Path(name).stat()
@@ -55,21 +55,21 @@ def peek(path: Path) -> Iterator[int]:
 
 
 def _name(path: Path) -> str:
-    """The file itself, by whichever links it was named."""
+    """Resolve symbolic links."""
     try:
         return os.path.realpath(path)
-    except ValueError:  # a name that no file can have; whoever opens it is told
+    except ValueError:  # not a valid file name; opening it raises the error
         return str(path)
 
 
 def head(path: Path, length: int) -> bytes:
-    """The first bytes of a file. Raises `OSError`."""
+    """Return the first bytes of a file. Raises `OSError`."""
     with peek(path) as handle:
         return os.pread(handle, length, 0)
 
 
 def blocks(path: Path, size: int) -> Iterator[bytes]:
-    """The file, block by block."""
+    """Yield the content of a file, block by block."""
     with peek(path) as handle:
         at = 0
         while block := os.pread(handle, size, at):

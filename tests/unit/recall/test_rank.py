@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -127,6 +128,7 @@ def test_the_order_is_that_of_the_sums_of_the_parts(made: Scene, ranker: Trees |
     assert sums == sorted(sums, reverse=True)
     for one, whole in zip(ranked, sums, strict=True):
         assert sum(one.why.values()) == pytest.approx(whole, abs=0.0006 * len(one.parts))
+        assert one.score == pytest.approx(0.8 * math.exp((whole - sums[0]) / 4))  # four deviations: about a third
         assert all(one.why.values())
         assert set(one.why) <= set(one.parts)
 

@@ -1,1 +1,1 @@
-"""The history of the schema: append-only, each step in one transaction with the row that says it ran."""
+"""The schema migrations: append-only, each runs in one transaction with the row that records it."""

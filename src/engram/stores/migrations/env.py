@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection, and inside the transaction, that the store hands over."""
+"""Alembic environment: run the migrations on the store's connection, inside its transaction."""
 
 from alembic import context
 

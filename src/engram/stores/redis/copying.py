@@ -88,11 +88,11 @@ class RedisCopying:
         }
 
     def tables(self) -> list[str]:
-        """The tables to copy, in an order in which they can be filled."""
+        """Return the tables to copy, in an order in which they can be filled."""
         return list(_KEYS)
 
     def tally(self, table: str) -> TableChecksum:
-        """Count and sum up a table."""
+        """Return the number of rows of a table and their checksum."""
         return tally(self._rows(table, None))
 
     def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
@@ -100,7 +100,7 @@ class RedisCopying:
         return list(islice(self._rows(table, after), limit))
 
     def begin(self, source: str) -> None:
-        """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
+        """Begin or continue a copy of `source`. Raises `Conflict` if the target has other data."""
         begun, agents = self._server.ask(("HGET", self._settings, COPYING), ("ZCARD", self._agents))
         if agents and (begun is None or begun.decode() != source):
             raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")

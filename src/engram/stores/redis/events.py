@@ -47,7 +47,7 @@ class RedisEvents:
         return self._transactions.write(scope, [], plan, numbers=len(chosen))
 
     def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
-        """The events numbered higher than `after`, the oldest of them first."""
+        """Return the events numbered higher than `after`, the oldest first."""
         keys, (first, last) = self._transactions.keys(scope), events_after(after)
 
         def page(passed: bytes | None, size: int) -> Command:
@@ -56,7 +56,7 @@ class RedisEvents:
         return self._paged(keys, page, limit)
 
     def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
-        """The newest events of a topic, the oldest of them first."""
+        """Return the newest events of a topic, the oldest of them first."""
         keys, (first, last) = self._transactions.keys(scope), events_with(topic)
 
         def page(passed: bytes | None, size: int) -> Command:
@@ -79,7 +79,7 @@ class RedisEvents:
         return found
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
-        """All events about these subjects, the oldest first."""
+        """Return all events about these subjects, the oldest first."""
         keys = self._transactions.keys(scope)
         if not subjects:
             return []

@@ -29,7 +29,7 @@ class RedisExpiring:
         return f"RedisExpiring({self._address})"
 
     def put(self, scope: Scope, values: Mapping[str, JsonValue], ttl: float) -> None:
-        """Keep each value under its key for `ttl` seconds from now, all or none; what was there is replaced."""
+        """Store each value under its key for `ttl` seconds from now, all or none; existing values are replaced."""
         lifetime = milliseconds(ttl)
         names, data = self._names(scope, values), [to_bytes(value) for value in values.values()]
         self._server.guard()
@@ -37,25 +37,25 @@ class RedisExpiring:
             self._server.run(_PUT, names, [lifetime, *data])
 
     def fetch(self, scope: Scope, keys: Sequence[str]) -> list[JsonValue]:
-        """One answer per key, in order; `None` for a key that is not there, or no longer."""
+        """Return one value per key, in order; `None` for a key that does not exist or has expired."""
         self._server.guard()
         commands = [("MGET", *some) for some in chunks(self._names(scope, keys))]
         found = [data for answer in self._server.ask(*commands) for data in answer] if commands else []
         return [None if data is None else from_bytes(data) for data in found]
 
     def drop(self, scope: Scope, keys: Sequence[str]) -> int:
-        """Remove keys; how many were there."""
+        """Remove keys; return how many existed."""
         self._server.guard()
         commands = [("DEL", *some) for some in chunks(self._names(scope, keys))]
         return sum(self._server.ask(*commands)) if commands else 0
 
     def clear(self, scope: Scope) -> int:
-        """Remove every value of a scope; how many there were."""
+        """Remove all values of a scope; return how many there were."""
         (start,) = self._names(scope, [""])
         return self._server.remove(start.decode())
 
     def close(self) -> None:
-        """Let go of all connections; calling it twice is harmless."""
+        """Close all connections; calling it twice is harmless."""
         self._server.close()
 
     def _names(self, scope: Scope, keys: Iterable[str]) -> list[bytes]:

@@ -49,7 +49,7 @@ class RecallLog:
         return self._transactions.write(scope, reads, plan, renews=True)
 
     def credits(self, scope: Scope, limit: int) -> list[Credit]:
-        """The newest credits, the oldest of them first."""
+        """Return the newest credits, the oldest of them first."""
         keys, found = self._transactions.keys(scope), list[Credit]()
         if limit <= 0:
             return []

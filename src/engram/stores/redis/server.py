@@ -109,7 +109,7 @@ class Server:
             raise StoreClosed("this memory was closed; open it again with engram.open(...)")
 
     def close(self) -> None:
-        """Let go of all connections; calling it twice is harmless."""
+        """Close all connections; calling it twice is harmless."""
         if not self._closed:
             self._closed = True
             self._client.close()

@@ -105,7 +105,7 @@ class RedisStore:
         return f"RedisStore({self._address})"
 
     def close(self) -> None:
-        """Let go of all connections; calling it twice is harmless."""
+        """Close all connections; calling it twice is harmless."""
         self._server.close()
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
@@ -138,7 +138,7 @@ class RedisStore:
         return found
 
     def agents(self) -> list[str]:
-        """Every agent that ever stored something, by name."""
+        """Return every agent that ever stored something, by name."""
         (names,) = self._server.ask(("ZRANGE", agents_key(self._address.prefix), 0, -1))
         return [name.decode() for name in names]
 
@@ -161,7 +161,7 @@ class RedisStore:
         return self._compared(scope, entries, keep, renews=True)
 
     def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
+        """Return the receipts that `add` would give now, in order, if no id is taken; store nothing."""
 
         def decide(_: Batch, adding: Adding, *__: object) -> list[Receipt]:
             return [adding.decide(entry) for entry in entries]
@@ -242,7 +242,7 @@ class RedisStore:
         return dict(zip(("memories", "events", "recall_events"), map(int, counts), strict=True))
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
-        """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
+        """Change a memory's metadata and return the memory. Raises `NotFound`, or `Conflict` if the version differs."""
         keys = self._transactions.keys(scope)
         update = {name: getattr(changes, name) for name in changes.__slots__}
         update = {name: value for name, value in update.items() if value is not None}
@@ -273,20 +273,20 @@ class RedisStore:
     # The mirrored vectors ----------------------------------------------------------------------------
 
     def embedder(self) -> str | None:
-        """The identity of the embedder this store was last embedded with, if any."""
+        """Return the identity of the embedder this store was last embedded with, if any."""
         return self.setting("embedder")
 
     def set_embedder(self, identity: str) -> None:
-        """Remember the embedder in use."""
+        """Store the identity of the embedder in use."""
         self.set_setting("embedder", identity)
 
     def setting(self, name: str) -> str | None:
-        """The value of a setting, or `None`."""
+        """Return the value of a setting, or `None`."""
         (value,) = self._server.ask(("HGET", settings_key(self._address.prefix), name))
         return None if value is None else str(value.decode())
 
     def set_setting(self, name: str, value: str) -> None:
-        """Keep a value, instead of the one that was there."""
+        """Set the value of a setting."""
         self._server.ask(("HSET", settings_key(self._address.prefix), name, value))
 
     def count_unembedded(self, namespace: str, embedder: str) -> int:
@@ -302,7 +302,7 @@ class RedisStore:
         return int(total) - (0 if space is None else read_vector_space(space)[1])
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
-        """Memories of any agent without a vector of this embedder, oldest first."""
+        """Return memories of any agent without a vector of this embedder, oldest first."""
         place, found = (namespace, embedder), []
         for scope in [Scope(name) for name in self.agents()]:
             missing = min(limit, self._missing(scope, place))

@@ -24,7 +24,7 @@ class ApiKeys:
         self._tables = tables
 
     def add_key(self, key: ApiKey, hash: str) -> bool:
-        """Keep a key, durably; `False` if its id is taken."""
+        """Store a key, durably; return `False` if its id is taken."""
 
         def work(conn: sa.Connection) -> bool:
             fresh = _add(conn, key, hash)
@@ -34,15 +34,15 @@ class ApiKeys:
         return self._tables.transact(None, work)
 
     def key(self, id: str) -> tuple[ApiKey, str] | None:
-        """The key with this id and the hash of its secret, or `None`."""
+        """Return the key with this id and the hash of its secret, or `None`."""
         return self._tables.look(None, lambda conn: _one(conn, id))
 
     def keys(self) -> list[ApiKey]:
-        """All keys, the oldest first."""
+        """Return all keys, the oldest first."""
         return self._tables.look(None, _every)
 
     def note_key(self, id: str, *, revoked_at: datetime | None = None, last_used: datetime | None = None) -> bool:
-        """Say when a key was revoked, of which the first time counts, or used; `False` if there is none."""
+        """Record when a key was revoked (the first time counts) or used; return `False` if there is none."""
 
         def work(conn: sa.Connection) -> bool:
             known = _note(conn, id, revoked_at, last_used)
@@ -53,7 +53,7 @@ class ApiKeys:
         return self._tables.transact(None, work)
 
     def close_keys(self, agent: str, at: datetime) -> int:
-        """Take an agent out of all keys, and revoke those that open nothing else; how many keys named it."""
+        """Remove an agent from all keys, and revoke those that are for no other agent; return how many named it."""
 
         def work(conn: sa.Connection) -> int:
             closed = _close(conn, agent, at)
@@ -88,7 +88,7 @@ def _one(conn: sa.Connection, id: str) -> tuple[ApiKey, str] | None:
 
 
 def _every(conn: sa.Connection) -> list[ApiKey]:
-    """All keys, the oldest first."""
+    """Return all keys, the oldest first."""
     rows = sa.select(api_keys).order_by(api_keys.c.created_at, api_keys.c.id)
     return [_key(row) for row in conn.execute(rows).mappings()]
 

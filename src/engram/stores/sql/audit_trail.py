@@ -36,7 +36,7 @@ class SqlAuditTrail:
             self._tables.transact(None, work)
 
     def head(self) -> AuditEntry | None:
-        """The newest entry; `None` only if somebody has removed them all."""
+        """Return the newest entry; `None` only if all were removed."""
         return self._tables.look(None, _head)
 
     def trail(
@@ -49,11 +49,11 @@ class SqlAuditTrail:
         since: datetime | None = None,
         newest: bool = False,
     ) -> list[AuditEntry]:
-        """Entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
+        """Return entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
         return self._tables.look(None, lambda conn: _trail(conn, after, limit, agent, grant, since, newest))
 
     def checkpoint(self, checkpoint: Checkpoint) -> bool:
-        """Keep a checkpoint for good, and note that; `False` if there is one of that entry already."""
+        """Store a checkpoint and record that; return `False` if there is one of that entry already."""
 
         def work(conn: sa.Connection) -> bool:
             there = sa.select(audit_checkpoints.c.seq).where(audit_checkpoints.c.seq == checkpoint.seq)
@@ -66,11 +66,11 @@ class SqlAuditTrail:
         return self._tables.transact(None, work)
 
     def checkpoints(self) -> list[Checkpoint]:
-        """All checkpoints, in order."""
+        """Return all checkpoints, in order."""
         return self._tables.look(None, _checkpoints)
 
     def prune(self, through: int) -> int:
-        """Remove the entries up to a checkpoint, and note that; how many. Raises `NotFound` without a checkpoint."""
+        """Delete entries up to a checkpoint and record that; return how many. Raises `NotFound` if there is none."""
         return self._tables.transact(None, lambda conn: self._prune(conn, through))
 
     def _prune(self, conn: sa.Connection, through: int) -> int:
@@ -100,7 +100,7 @@ def _trail(
     since: datetime | None,
     newest: bool,
 ) -> list[AuditEntry]:
-    """Entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
+    """Return entries numbered higher than `after`, in order: the first of them, or the last if `newest`."""
     a = audit.c
     rows = sa.select(audit).where(a.seq > after).order_by(a.seq.desc() if newest else a.seq).limit(limit)
     if agent is not None:
@@ -114,6 +114,6 @@ def _trail(
 
 
 def _checkpoints(conn: sa.Connection) -> list[Checkpoint]:
-    """All checkpoints, in order."""
+    """Return all checkpoints, in order."""
     rows = conn.execute(sa.select(audit_checkpoints).order_by(audit_checkpoints.c.seq)).mappings()
     return [to_checkpoint(row) for row in rows]

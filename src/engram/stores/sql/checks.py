@@ -37,7 +37,7 @@ class SqlChecks:
         self._tables = tables
 
     def info(self) -> Mapping[str, str | int | float | None]:
-        """Facts about the database: where, how large, which schema, how many rows."""
+        """Return facts about the database: its location, size, schema and numbers of rows."""
         tables = (agents, memories, memory_evidence, memory_index, tombstones, events)
 
         def count(conn: sa.Connection) -> dict[str, int | None]:

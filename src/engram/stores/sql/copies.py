@@ -64,11 +64,11 @@ class SqlCopying:
         self._tables = tables
 
     def tables(self) -> list[str]:
-        """The tables to copy, in an order in which they can be filled."""
+        """Return the tables to copy, in an order in which they can be filled."""
         return list(COPIED)
 
     def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
-        """The next rows of a table in the order of its key, after a row or from the start."""
+        """Return the next rows of a table in the order of its key, after a row or from the start."""
         columns = COPIED[table].primary_key.columns
         rows = sa.select(COPIED[table]).order_by(*columns).limit(limit)
         if table == settings.name:
@@ -84,7 +84,7 @@ class SqlCopying:
         return [] if table == agent_keys.name else self._tables.look(None, look)  # a copy has keys of its own
 
     def begin_copy(self, source: str) -> None:
-        """Get ready for a copy of `source`. Raises `Conflict` if anything else is here."""
+        """Begin or continue a copy of `source`. Raises `Conflict` if the target has other data."""
         self._tables.transact(None, lambda conn: self._begin_copy(conn, source))
 
     def _begin_copy(self, conn: sa.Connection, source: str) -> None:
@@ -95,7 +95,7 @@ class SqlCopying:
         conn.execute(SET, {"name": COPYING, "value": source})
 
     def take(self, table: str, rows: Sequence[Cells]) -> None:
-        """Insert the rows that are not there yet, in one transaction."""
+        """Insert the rows that are missing, in one transaction."""
         self._tables.transact(None, lambda conn: self._take(conn, table, rows))
 
     def _take(self, conn: sa.Connection, table: str, rows: Sequence[Cells]) -> None:
@@ -114,7 +114,7 @@ class SqlCopying:
             self._tables.vectors_added(fresh)
 
     def end_copy(self) -> None:
-        """Go on from where the copied database was."""
+        """Finish a copy: number new writes after those of the copied database."""
         numbered = (memories, memory_evidence, memory_index, tombstones, events)
         highest = [sa.select(sa.func.max(table.c.seq)) for table in numbered]
         self._tables.transact(None, lambda conn: self._end_copy(conn, max(conn.scalar(last) or 0 for last in highest)))
@@ -124,7 +124,7 @@ class SqlCopying:
         conn.execute(settings.delete().where(settings.c.name == COPYING))
 
     def tally(self, table: str) -> TableChecksum:
-        """Count and sum up a table."""
+        """Return the number of rows of a table and their checksum."""
         return tally(self._all_rows(table))
 
     def _all_rows(self, table: str) -> Iterator[Cells]:

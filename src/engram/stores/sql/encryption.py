@@ -309,7 +309,7 @@ class Encryption:
         self._tables.note(conn, AuditAction("rekey", agent=agent, target=new.index_id))
 
     def rotate(self, cipher: Cipher) -> int:
-        """Put the database under another master key, in one transaction; how many keys it opens."""
+        """Encrypt all data keys with another master key, in one transaction; return how many there are."""
         sealer = self.codec().sealer
 
         def work(conn: sa.Connection) -> int:

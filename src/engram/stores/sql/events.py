@@ -22,7 +22,7 @@ class SqlEvents:
         self._tables = tables
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
-        """Keep events in one durable transaction; for each, in order, `False` if there is one with its id already."""
+        """Store events in one durable transaction; return for each, in order, `False` if its id is known already."""
         self._tables.guard()
 
         def work(conn: sa.Connection) -> list[bool]:
@@ -68,13 +68,13 @@ class SqlEvents:
         return self._tables.transact(scope, work) if ids else 0
 
     def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
-        """The events numbered higher than `after`, the oldest of them first."""
+        """Return the events numbered higher than `after`, the oldest first."""
         e = events.c
         chosen = sa.select(events).where(e.agent == scope.agent, e.seq > after).order_by(e.seq).limit(limit)
         return self._tables.look(scope, lambda conn: self._read(conn, chosen))
 
     def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
-        """The newest events of a topic, the oldest of them first."""
+        """Return the newest events of a topic, the oldest of them first."""
         e = events.c
 
         def look(conn: sa.Connection) -> list[Event]:
@@ -85,7 +85,7 @@ class SqlEvents:
         return self._tables.look(scope, look)
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
-        """All events about these subjects, the oldest first."""
+        """Return all events about these subjects, the oldest first."""
         chosen = self._tables.one_of(events.c.subject, storable(subjects))
         return self._tables.look(scope, lambda conn: self._chosen(conn, scope, chosen)) if subjects else []
 
@@ -120,5 +120,5 @@ class SqlEvents:
         return self._tables.look(scope, lambda conn: max(conn.scalar(one) or 0 for one in highest))
 
     def lag(self) -> int:
-        """Return by how much a number that becomes visible late may be lower than those before it."""
+        """Return by how much the number of a write that becomes visible late may be below those already visible."""
         return self._tables.overlap

@@ -67,7 +67,7 @@ class Memories:
         self._remote = remote
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order; `None` for an id that is not in this scope."""
+        """Return one memory per id, in order; `None` for an id that is not in this scope."""
         self._tables.guard()
         if not ids:
             return []
@@ -114,7 +114,7 @@ class Memories:
         return tables.look(scope, lambda conn: tables.codec.speakers(conn, scope, tables.speakers(conn, scope)))
 
     def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
-        """These memories, and those up to `reach` before and after each in its session, each once, in any order."""
+        """Return these memories and those up to `reach` before and after each in its session, once, in any order."""
         tables = self._tables
 
         def look(conn: sa.Connection) -> list[RankingInput]:
@@ -133,11 +133,11 @@ class Memories:
         return tables.look(scope, look)
 
     def agents(self) -> list[str]:
-        """Every agent that ever stored something, by name."""
+        """Return every agent that ever stored something, by name."""
         return self._tables.look(None, lambda conn: sorted(conn.scalars(sa.select(agents.c.agent))))
 
     def derived(self, ids: Collection[str]) -> list[tuple[Scope, str]]:
-        """The memories of any scope that name one of these as a source."""
+        """Return the memories of any scope that name one of these as a source."""
         m, sought = memories.c, frozenset(ids)
         columns = (memories,) if self._tables.codec.encrypted else (m.agent, m.id, m.sources)
         citing = sa.select(*columns).where(m.sources != "[]")
@@ -157,7 +157,7 @@ class Memories:
         return self._tables.transact(scope, partial(self._add, scope, entries))
 
     def preview_add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """The receipts that `add` would give now, in order, if no id is taken; nothing is stored."""
+        """Return the receipts that `add` would give now, in order, if no id is taken; store nothing."""
         self._tables.guard()
         refuse_foreign(scope, entries)
 
@@ -263,7 +263,7 @@ class Memories:
         self._tables.reindex(conn, memory, seq)
 
     def annotate(self, scope: Scope, id: str, changes: Changes, expected_version: int | None) -> Memory:
-        """The changed memory, one version on. Raises `NotFound`, or `Conflict` if the version differs."""
+        """Change a memory's metadata and return the memory. Raises `NotFound`, or `Conflict` if the version differs."""
         return self._tables.transact(scope, lambda conn: self._annotate(conn, scope, id, changes, expected_version))
 
     def _annotate(
@@ -286,7 +286,7 @@ class Memories:
         return memory
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Remove memories and all that belongs to them, in one transaction; unknown ids say so."""
+        """Delete memories and all that belongs to them, in one transaction; return one receipt per id, in order."""
         spaces = [] if self._remote is None else self._vectors.vector_spaces(scope)
         receipts = self._tables.transact(scope, lambda conn: self._forget(conn, scope, ids))
         if self._remote is not None:

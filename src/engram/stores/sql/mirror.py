@@ -24,15 +24,15 @@ class VectorMirror:
         self._tables = tables
 
     def embedder(self) -> str | None:
-        """The identity of the embedder this store was last embedded with, if any."""
+        """Return the identity of the embedder this store was last embedded with, if any."""
         return self._tables.setting("embedder")
 
     def set_embedder(self, identity: str) -> None:
-        """Remember the embedder in use."""
+        """Store the identity of the embedder in use."""
         self._tables.set_setting("embedder", identity)
 
     def unembedded(self, namespace: str, embedder: str, limit: int) -> list[Memory]:
-        """Memories of any agent without a vector of this embedder, oldest first."""
+        """Return memories of any agent without a vector of this embedder, oldest first."""
         missing = HYDRATE.where(_without_vector(namespace, embedder)).order_by(memories.c.seq).limit(limit)
         return self._tables.look(
             None, lambda conn: [self._tables.codec.memory(conn, row) for row in conn.execute(missing).mappings().all()]
@@ -81,7 +81,7 @@ class VectorMirror:
         return sum(len(given[id]) for id in known)
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
-        """Drop the vectors of every other embedder; how many went."""
+        """Delete the vectors of all other embedders; return how many."""
         stale = memory_index.delete().where(memory_index.c.namespace == namespace, memory_index.c.embedder != keep)
 
         def discard(conn: sa.Connection) -> int:

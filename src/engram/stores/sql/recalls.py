@@ -56,7 +56,7 @@ class SqlRecalls:
         return True
 
     def credits(self, scope: Scope, limit: int) -> list[Credit]:
-        """The newest credits, the oldest of them first."""
+        """Return the newest credits, the oldest of them first."""
         e = recall_events.c
         chosen = (e.agent == scope.agent, e.detail.not_like(PENDING))
         newest = sa.select(recall_events).where(*chosen).order_by(e.at.desc(), e.id.desc()).limit(limit)

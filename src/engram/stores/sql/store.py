@@ -120,7 +120,7 @@ class SqlStore:
         return self._encryption.encryption()
 
     def destroy(self, scope: Scope) -> Mapping[str, int]:
-        """Remove an agent's keys and all its rows, in one transaction; how many of each table.
+        """Delete an agent's keys and all its rows, in one transaction; return how many of each table.
 
         What is left of the rows in free space and logs cannot be decrypted any more. Backups have their own keys.
         """

@@ -1,4 +1,4 @@
-"""Whatever was said again is named; on PostgreSQL: words, vectors, write numbers, and a wall between agents."""
+"""Digests for repeated statements; on PostgreSQL: word index, vectors, write numbers, and row-level security."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _postgresql() -> None:
     op.execute("CREATE INDEX memory_words_by_scope ON memory_words (agent) INCLUDE (length)")
     op.execute("CREATE INDEX memory_words_by_word ON memory_words USING gin (words)")
     for table in SCOPED:
-        # Without a scope nothing is seen; only upkeep, which is about everybody, says so.
+        # Without a scope no row is visible; only maintenance, which is about all agents, sets the exception.
         allowed = (
             "agent = nullif(current_setting('engram.agent', true), '') "
             "OR current_setting('engram.everyone', true) = 'on'"
@@ -57,7 +57,7 @@ def _postgresql() -> None:
         op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
         op.execute(f"CREATE POLICY engram_scope ON {table} USING ({allowed}) WITH CHECK ({allowed})")
-    # Connections take on a role that owns nothing, since whoever owns a table, or everything, passes the wall.
+    # Connections switch to a role that owns nothing, since row-level security does not apply to owners and superusers.
     op.execute(
         "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'engram_app') THEN "
         "CREATE ROLE engram_app NOLOGIN; END IF; EXCEPTION WHEN insufficient_privilege OR unique_violation "
@@ -74,7 +74,7 @@ def _postgresql() -> None:
 
 
 def _if_there(statements: str) -> None:
-    """Run statements about the role, if there is one and this login may."""
+    """Run statements about the role if it exists and this login has the right."""
     op.execute(
         "DO $$ BEGIN IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'engram_app') THEN "
         f"{statements}; END IF; EXCEPTION WHEN insufficient_privilege THEN NULL; END $$"

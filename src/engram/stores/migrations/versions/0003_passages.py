@@ -1,4 +1,4 @@
-"""A vector for each passage of a long text; what helped when it was recalled; a log of recalls; memories by speaker."""
+"""Vectors for each passage of a long text, counts of helpful recalls, a log of recalls, an index by speaker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def upgrade() -> None:
 
 
 def _rebuild_memory_index() -> None:
-    """SQLite cannot change the key of a table."""
+    """Copy the table into a new one, since SQLite cannot change a primary key."""
     op.create_table(
         "memory_index_with_passages",
         sa.Column("agent", sa.Text, primary_key=True),
@@ -62,7 +62,7 @@ def _rebuild_memory_index() -> None:
 
 def _extend_key_of_memory_index() -> None:
     op.add_column("memory_index", sa.Column("passage", sa.Integer, nullable=False, server_default=sa.text("0")))
-    # By its name in the catalogue: on a table that was partitioned by hand it has another one.
+    # By its name in the catalogue, as it has another name on a table that was partitioned by hand.
     key = op.get_bind().scalar(
         sa.text(
             "SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = 'memory_index'::regclass AND contype = 'p'"

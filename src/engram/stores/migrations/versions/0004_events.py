@@ -1,4 +1,4 @@
-"""Events: decisions, outcomes and failures in the order of recording. Those that are memories already become events."""
+"""Events: decisions, outcomes and failures in the order of recording. Existing ones become events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trust: the audit chain with its signed checkpoints, the keys of agents' sealed fields, and the keys of callers."""
+"""The audit trail with its signed checkpoints, encryption keys of agents, and API keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GENESIS = (
     '{"action":"genesis","actor":"","agent":"","at":0,"count":0,"detail":{},"grant":"","prev":"","principal":"",'
     '"seq":1,"target":""}'
 )
-"""The first entry as it is hashed; it is the same everywhere, so that a copy of a trail fits into a new database."""
+"""The hashed text of the first entry; the same in every database, so that a trail can be copied into a new one."""
 
 
 def upgrade() -> None:
@@ -91,9 +91,9 @@ def upgrade() -> None:
 
 
 def _refuse_changes(dialect: str) -> None:
-    """Against mistakes: entries are never changed, and go only up to where `audit_pruning` says within a transaction.
+    """Add triggers that refuse changes of audit entries, and deletions beyond `audit_pruning`, to prevent mistakes.
 
-    Whoever may change the schema can take this away; that is what the chain and its anchors are for.
+    An administrator can remove the triggers; the hash chain and its checkpoints detect what is changed then.
     """
     said = "the audit trail is never changed"
     going = "OLD.seq > coalesce((SELECT CAST(value AS BIGINT) FROM settings WHERE name = 'audit_pruning'), 0)"

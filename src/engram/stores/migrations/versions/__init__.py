@@ -1,1 +1,1 @@
-"""One file per revision, in order."""
+"""Schema revisions, one file each, in order."""
