@@ -198,9 +198,14 @@ class Experience:
     def of(self, scope: Scope) -> Iterator[Learned]:
         """What an agent has learned until now, while nobody learns more; nothing, if the store keeps no events."""
         with self._lock:
-            yield self._brought_up_to_date(scope)
+            yield self._refreshed(scope)
 
-    def _brought_up_to_date(self, scope: Scope) -> Learned:
+    def refresh(self, scope: Scope) -> None:
+        """Learn from what was recorded since the last call."""
+        with self._lock:
+            self._refreshed(scope)
+
+    def _refreshed(self, scope: Scope) -> Learned:
         refreshed = _REFRESHED.get()
         if refreshed is not None:
             if (id(self), scope) in refreshed and scope in self._learned:
@@ -258,7 +263,7 @@ class Experience:
         with self._lock:
             self._learned.pop(scope, None)
             self._drop(_name(scope))
-            return len(self._brought_up_to_date(scope).recognizer.patterns())
+            return len(self._refreshed(scope).recognizer.patterns())
 
     def _go_on(self, store: KeepsEvents, scope: Scope, learned: Learned) -> Learned:
         """Fold what came since; from the start, if something that was learned from has been forgotten."""

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
+from engram.learning.events import with_latest_outcomes
 from engram.model import Clean, Hit, Recall
 from engram.ports import (
     Filter,
@@ -213,13 +214,18 @@ def run_recall(
         search_scope = partial(_recall_expanded, query=query, wider=wider, names=names, near=near, request=request)
 
     hits, lent = search_scope(agent.store, agent.scope), dict[str, Lender]()
-    if shared:
+    if shared and sharing.ledger.has_entries():
         hits, lent = sharing.merge_hits(agent.scope, search_scope, hits)
     if lent:
         hits = select_hits(hits, request)
         sharing.log_hits(agent.scope, hits, lent)
     if hits:
         agent.store.touch(agent.scope, [hit.id for hit in hits if hit.id not in lent], at)
+    memories = with_latest_outcomes(agent.store, agent.scope, [hit.memory for hit in hits])
+    hits = [
+        hit if hit.memory is memory else hit.model_copy(update={"memory": memory})
+        for hit, memory in zip(hits, memories, strict=True)
+    ]
     return _log_recall(agent, hits, at, lent)
 
 
@@ -267,9 +273,7 @@ def _log_recall(agent: AgentContext, hits: Sequence[Hit], at: datetime, lent: Ma
         if lent:
             about = {LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
         agent.store.log_recall(agent.scope, LoggedRecall(id, at, tuple(hit.id for hit in hits), noted, about))
-    fresh = agent.learning.with_latest_outcomes([hit.memory for hit in hits])
-    same = zip(hits, fresh, strict=True)
-    return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])
+    return Recall(id, hits)
 
 
 Wanted = RecallRequest

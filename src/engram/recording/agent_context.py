@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engram.clock import Sources
+from engram.learning.events import with_latest_outcomes
 from engram.learning.service import Learning
 from engram.learning.state import Experience
 from engram.model import Memory
@@ -85,7 +86,7 @@ class AgentContext:
         """Return the agent's own memories that a query finds; decisions with their latest outcomes."""
         ids = [match.id for match in self.store.search(self.scope, query)]
         found = [memory for memory in self.store.get(self.scope, ids) if memory is not None]
-        return self.learning.with_latest_outcomes(found)
+        return with_latest_outcomes(self.store, self.scope, found)
 
     def get_recall(self, id: str) -> LoggedRecall | None:
         """Return what was shown to the agent under this id by a recall, a suggestion or a check."""

@@ -123,7 +123,7 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
         agent=scope.agent,
         kind=draft.kind,
         text=text,
-        content=_typed(draft, said),
+        content=_typed(draft, said.of_json(draft.content)),
         context=context,
         tags=tags,
         metadata=said.of_json(draft.metadata),
@@ -225,8 +225,7 @@ class _Redaction:
         return cleaned if isinstance(cleaned, dict) else {}
 
 
-def _typed(draft: Draft, said: _Redaction) -> Content:
-    given: dict[str, Any] = said.of_json(draft.content)
+def _typed(draft: Draft, given: dict[str, Any]) -> Content:
     if given.setdefault("kind", draft.kind) != draft.kind:
         raise InvalidInput(f"the content is of kind {given['kind']}, the draft of kind {draft.kind}; make them agree")
     try:
