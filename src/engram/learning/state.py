@@ -191,7 +191,8 @@ class Experience:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._learned: OrderedDict[Scope, Learned] = OrderedDict()
-        self._pending: dict[Scope, list[Event]] = {}
+        self.pending: dict[Scope, list[Event]] = {}
+        """Events that are written with the next commit, by scope."""
         self._lock = threading.RLock()
 
     @contextmanager
@@ -215,7 +216,7 @@ class Experience:
         known = learned
         learned = self._go_on(self._store, scope, learned)
         if learned is not known or scope not in self._learned:
-            for event in self._pending.get(scope, ()):
+            for event in self.pending.get(scope, ()):
                 learned.note_early(event)
         self._learned[scope] = learned
         self._learned.move_to_end(scope)
@@ -242,7 +243,7 @@ class Experience:
     def later(self, scope: Scope, event: Event) -> None:
         """Keep an event with the next one that is worth a commit: it is a statistic, and an action waits for us."""
         with self._lock:
-            pending = self._pending.setdefault(scope, [])
+            pending = self.pending.setdefault(scope, [])
             pending.append(event)
             if scope in self._learned:
                 self._learned[scope].note_early(event)
@@ -252,8 +253,8 @@ class Experience:
     def flush(self, scope: Scope | None = None) -> None:
         """Write what is pending, of one agent or of all."""
         with self._lock:
-            for owner in [scope] if scope is not None else list(self._pending):
-                events = self._pending.pop(owner, [])
+            for owner in [scope] if scope is not None else list(self.pending):
+                events = self.pending.pop(owner, [])
                 if events and can(self._store, KeepsEvents):
                     with as_agents():
                         self._store.append(owner, events)
