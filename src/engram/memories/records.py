@@ -11,7 +11,7 @@ from engram.ports import Annotates, Changes, Filter, Query, arguments
 from engram.ports.arguments import When
 from engram.ports.completed import require
 from engram.recording.agent_context import AgentContext
-from engram.recording.draft import refuse_list
+from engram.recording.input import refuse_list
 
 MAX_LISTED = 10_000
 MAX_OFFSET = 1_000_000_000

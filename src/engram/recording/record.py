@@ -23,9 +23,8 @@ from engram.model import (
 )
 from engram.ports import Entry, Event, arguments, unstorable
 from engram.privacy.instructions import any_instruction
-from engram.recall import credit
 from engram.recording.agent_context import AgentContext
-from engram.recording.draft import prepare, readable, rejected, with_source
+from engram.recording.input import prepare, readable, rejected, with_source
 from engram.recording.quarantine import Quarantine
 from engram.text.terms import digest
 
@@ -144,7 +143,7 @@ def _was_given(agent: AgentContext, id: str, by: datetime) -> bool:
     are counted.
     """
     if (shown := agent.get_recall(id)) is not None:
-        return shown.at <= by and shown.about.get(credit.SAYS) is not False
+        return shown.at <= by and shown.about.get(happened.SAYS) is not False
     if not arguments.is_id(id) or (memory := _find_readable(agent, id)) is None or memory.created_at > by:
         return False
     if agent.recent_recalls.was_shown(agent.scope, id):
@@ -174,7 +173,7 @@ def _prepare(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tupl
         if cited := happened.cited(event):
             given = [id for id in cited if _was_given(agent, id, event.at)]
             shown = [one for id in given if (one := agent.get_recall(id)) is not None]
-            event = happened.with_given(event, given, credit.followed(shown, happened.text(event, "action")))
+            event = happened.with_given(event, given, happened.followed(shown, happened.text(event, "action")))
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
         Quarantine(agent.store, agent.scope, agent.sources, agent.redactor).put(entry, IS_INSTRUCTION)
