@@ -266,7 +266,8 @@ class Learning:
         contrasts = _contrasts(context, episodes)
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
-            rivals = situations.ambiguous(context)
+            rivals = set(situations.find_by_words(context))
+            rivals = rivals if len(rivals) > 1 else set()
             own = situations.find_like(context)
             if own is None and usual is not None and not rivals:
                 own = situations.nearest(_neighbours(context, episodes, usual), known)
@@ -780,7 +781,7 @@ def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | No
     if not context.strip() or not verdicts.failed_elsewhere(learned.recognizer, action):
         return None, True
     id = learned.situations.find_like(context)
-    return id, id is not None or bool(learned.situations.ambiguous(context))
+    return id, id is not None or len(learned.situations.find_by_words(context)) > 1
 
 
 def _alike(situations: Situations, id: str | None, *, surely: bool) -> SituationView | None:

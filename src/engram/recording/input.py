@@ -7,7 +7,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -21,6 +21,7 @@ from engram.model import (
     Draft,
     Hit,
     Memory,
+    MemoryType,
     Origin,
     Provenance,
     Receipt,
@@ -118,15 +119,19 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
     valid_from = draft.valid_from or min(happened, now)
     if draft.valid_until is not None and draft.valid_until <= valid_from:
         raise InvalidInput("valid_until must lie after the time it is valid from")
+    content, in_content = clean_json(redactor, {**draft.content}) if draft.content else ({}, ())
+    typed = _typed(draft.kind, cast(dict[str, Any], content))
+    metadata, in_metadata = clean_json(redactor, {**draft.metadata}) if draft.metadata else ({}, ())
+    said.found += (*in_content, *in_metadata)
     memory = Memory(
         id=sources.new_id(),
         agent=scope.agent,
         kind=draft.kind,
         text=text,
-        content=_typed(draft, said.of_json(draft.content)),
+        content=typed,
         context=context,
         tags=tags,
-        metadata=said.of_json(draft.metadata),
+        metadata=cast(dict[str, JsonValue], metadata),
         provenance=Provenance(
             author=said.of(scope.agent),
             session=said.handle(draft.session),
@@ -217,17 +222,11 @@ class _Redaction:
         self.found += cleaned.found
         return cleaned.text
 
-    def of_json(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        if not value:
-            return {}
-        cleaned, found = clean_json(self._redactor, dict(value))
-        self.found += found
-        return cleaned if isinstance(cleaned, dict) else {}
 
-
-def _typed(draft: Draft, given: dict[str, Any]) -> Content:
-    if given.setdefault("kind", draft.kind) != draft.kind:
-        raise InvalidInput(f"the content is of kind {given['kind']}, the draft of kind {draft.kind}; make them agree")
+def _typed(kind: MemoryType, given: dict[str, Any]) -> Content:
+    """Return the content of a memory of a kind. Raises `InvalidInput`."""
+    if given.setdefault("kind", kind) != kind:
+        raise InvalidInput(f"the content is of kind {given['kind']}, the draft of kind {kind}; make them agree")
     try:
         return _content.validate_python(given)
     except ValidationError as error:
