@@ -40,16 +40,16 @@ from engram.sharing.lenders import Lender, topic
 
 MAX_BUDGET = 1_000_000_000
 DISCOUNT = 0.8
-"""The weight of a hit of the wider query beside one of the query itself."""
+"""Factor of the scores of the expanded query."""
 LENDERS = "lenders"
-"""The field in which a recall notes whose memories it showed."""
+"""The field of a logged recall with the sources of the shared memories in it."""
 AWAY = "the vector database is away; found in the local mirror"
 POOL = 60
-"""How many matches each of words and vectors contributes."""
+"""Number of matches taken from each of words and vectors."""
 CANDIDATES = 60
-"""How many of these are compared closely, with their neighbours."""
+"""Number of these that are ranked closely, with their neighbours."""
 SEEN = 2
-"""How many neighbours on each side of a candidate are read; the nearest are candidates too."""
+"""Number of neighbours read on each side of a candidate; the nearest are candidates too."""
 
 Near = Callable[[Clean], Placed | None]
 
@@ -160,7 +160,7 @@ def compare(
 
 
 def session_neighbours(glimpses: Sequence[RankingInput], ids: frozenset[str]) -> frozenset[str]:
-    """The ids next to one of these in the same session."""
+    """Return the ids next to one of these in the same session."""
     return frozenset(
         other.id
         for first, second in pairwise(in_order(glimpses))

@@ -116,7 +116,7 @@ def record_failure(agent: AgentContext, draft: FailureDraft, fields: Mapping[str
 
 
 def _stored_fields(kind: MemoryType, context: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a draft whose content is what was reported, without what was left out."""
+    """Return the fields of a draft with this content, without empty values."""
     given = {name: value for name, value in content.items() if value not in ("", None)}
     return {"kind": kind, "context": context, "content": given}
 
@@ -140,7 +140,7 @@ def get_recall(agent: AgentContext, id: str) -> LoggedRecall | None:
 
 
 def _from_others(agent: AgentContext, id: str) -> bool:
-    """Tell whether what was shown under this id came from other agents, too."""
+    """Return true if what was shown under this id came from other agents, too."""
     shown = get_recall(agent, id)
     return shown is not None and bool(shown.about.get("lent"))
 
