@@ -92,7 +92,9 @@ def recall(store: Store, scope: Scope, query: Clean, near: Near, request: Recall
     placed = near(parsed.text)
     with store.snapshot(scope) if isinstance(store, Snapshots) else nullcontext():
         found = find(store, scope, parsed, placed, request)
-        ranked = [one for one in order(store, scope, parsed, found, request) if one.score >= request.min_score]
+        first = fuse([*found.words.values()], [*found.near.values()], request.weights)
+        seen = compare(store, scope, parsed, found, first, request)
+        ranked = [one for one in order(parsed, found, first, seen, request) if one.score >= request.min_score]
         if request.group_by is None and request.budget_tokens is None:
             ranked = ranked[: request.k]
         memories = store.get(scope, [one.id for one in ranked])
@@ -121,42 +123,43 @@ def find(store: Store, scope: Scope, parsed: ParsedQuery, placed: Placed | None,
     return Matches({match.id: match for match in words}, {match.id: match for match in vectors}, placed)
 
 
-def order(store: Store, scope: Scope, parsed: ParsedQuery, found: Matches, request: RecallRequest) -> list[Ranked]:
-    """Rank the candidates for a query, best first."""
-    first = fuse([*found.words.values()], [*found.near.values()], request.weights)
-    if not first or not isinstance(store, ReadsNeighbours):
-        return first
-    ids = [one.id for one in first[: max(CANDIDATES, 2 * request.k)]]
-    seen = compare(store, store, scope, parsed, found, ids, request.where)
-    if not seen.candidate.any():
-        return []  # forgotten since the search
-    measured = features(seen, parsed)
-    sure = confidence(seen, parsed, float(measured["cover"][seen.candidate].max()), by_words=found.placed is None)
-    return rank(seen, measured, request.weights, request.ranker, sure)
-
-
 def compare(
     store: Store,
-    surveys: ReadsNeighbours,
     scope: Scope,
     parsed: ParsedQuery,
     found: Matches,
-    ids: Sequence[str],
-    where: Filter,
-) -> Scene:
-    """Compare the candidates and their neighbours with the query."""
-    glimpses = surveys.neighbours(scope, ids, SEEN, parsed.terms)
+    first: Sequence[Ranked],
+    request: RecallRequest,
+) -> Scene | None:
+    """Compare the best candidates and their neighbours with the query; `None` if the store cannot read neighbours."""
+    if not first or not isinstance(store, ReadsNeighbours):
+        return None
+    ids = [one.id for one in first[: max(CANDIDATES, 2 * request.k)]]
+    glimpses = store.neighbours(scope, ids, SEEN, parsed.terms)
     similar = {id: match.score for id, match in found.near.items()}
     chosen = frozenset(ids) & {glimpse.id for glimpse in glimpses}
     close = chosen | session_neighbours(glimpses, chosen)
     unknown = close - similar.keys()
-    passing = Query(near=found.placed, where=where, among=unknown, limit=len(unknown))
+    passing = Query(near=found.placed, where=request.where, among=unknown, limit=len(unknown))
     others = store.search(scope, passing) if unknown else []
     if found.placed is not None:
         similar |= {match.id: match.score for match in others}
     allowed = found.words.keys() | found.near.keys() | {match.id for match in others}
     candidates = chosen | (close & allowed)
-    return scene(glimpses, candidates, similar, parsed, surveys.term_counts(scope, parsed.terms))
+    return scene(glimpses, candidates, similar, parsed, store.term_counts(scope, parsed.terms))
+
+
+def order(
+    parsed: ParsedQuery, found: Matches, first: list[Ranked], seen: Scene | None, request: RecallRequest
+) -> list[Ranked]:
+    """Rank the candidates for a query, best first; without a comparison, they stay as they were chosen `first`."""
+    if seen is None:
+        return first
+    if not seen.candidate.any():
+        return []  # forgotten since the search
+    measured = features(seen, parsed)
+    sure = confidence(seen, parsed, float(measured["cover"][seen.candidate].max()), by_words=found.placed is None)
+    return rank(seen, measured, request.weights, request.ranker, sure)
 
 
 def session_neighbours(glimpses: Sequence[RankingInput], ids: frozenset[str]) -> frozenset[str]:
