@@ -61,7 +61,7 @@ class Call:
 
     @staticmethod
     def is_storable(text: str) -> bool:
-        """Whether every store can keep a text unchanged."""
+        """Return True if every store can store a text unchanged."""
         return unstorable(text) is None
 
     @staticmethod

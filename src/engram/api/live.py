@@ -1,4 +1,4 @@
-"""Live changes: memories that were stored or deleted and what was learned, in the order of writes."""
+"""Live changes: stored and deleted memories and learning events, in the order of writes."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Operation:
     """`safe`: the same request again changes nothing; `key`: it is carried out once for its key; `never`: again, it
     would do something else."""
     long: bool
-    """Whether it may take much longer than others."""
+    """True if it may take much longer than others."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Fields of the request that have another name in the path or the query."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class Operation:
 
     @property
     def writes(self) -> bool:
-        """Whether it may change something; over HTTP, it then takes an Idempotency-Key."""
+        """True if it may change something; over HTTP, it then takes an Idempotency-Key."""
         return self.right != "read" and self.verb != "GET"
 
     @property

@@ -1,4 +1,4 @@
-"""Cursors: opaque positions in a list, valid for that list only."""
+"""Pages of lists, and cursors: opaque positions in a list, valid for that list only."""
 
 from __future__ import annotations
 

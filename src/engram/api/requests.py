@@ -1,4 +1,4 @@
-"""What callers ask for besides what `engram.model.wire` has: one model for each message that is a question."""
+"""Request models of the operations; further ones are in `engram.model.wire`."""
 
 from __future__ import annotations
 

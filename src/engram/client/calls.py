@@ -1,4 +1,4 @@
-"""The calls that clients make: each is a method with the name and arguments of the library, made from an operation.
+"""The methods of the clients: generated from operations, with the names and arguments of the library.
 
 The arguments become a request model, which a client sends over HTTP or gRPC; its response becomes the value that the
 library returns.
@@ -131,12 +131,12 @@ class Method:
 
     @property
     def optional(self) -> bool:
-        """Whether it returns `None` for what is not found."""
+        """True if it returns `None` for what is not found."""
         return self.name in OPTIONAL
 
     @property
     def paged(self) -> bool:
-        """Whether it returns a page with its cursor, instead of the items."""
+        """True if it returns a page with its cursor, instead of the items."""
         return self.name == "page"
 
     def field(self, name: str) -> Any:

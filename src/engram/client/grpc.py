@@ -108,7 +108,7 @@ def _failed(error: Any) -> Failed:
 
 
 def _is_repeatable(operation: Operation) -> bool:
-    """Tell whether it may be carried out twice: it changes nothing the second time, or its request has a key."""
+    """Return True if it may be carried out twice: it changes nothing the second time, or its request has a key."""
     has_key = operation.request is NewMemories or "key" in operation.request.model_fields
     return operation.repeat == "safe" or (operation.repeat == "key" and has_key)
 

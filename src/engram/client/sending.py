@@ -1,4 +1,4 @@
-"""Send requests, and send those again that are safe to repeat when the server is busy or does not answer."""
+"""Send requests, and retry those that are safe to repeat if the server is busy or does not answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Prepared(Generic[R]):
 
     sent: Any
     repeatable: bool
-    """Whether it may be sent again when it is not known whether it was carried out."""
+    """True if it may be sent again when it is not known whether it was carried out."""
     read: Callable[[Any], R]
     failed: Callable[[EngramError], R]
     """Returns a value for an error that stands for one. Raises all others."""

@@ -1,4 +1,4 @@
-"""The memory as a server of the Model Context Protocol; only this package imports its SDK."""
+"""The MCP server: the memory as tools, resources and prompts of the Model Context Protocol."""
 
 from engram.errors import MissingExtra
 

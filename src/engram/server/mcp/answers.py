@@ -1,4 +1,4 @@
-"""What the tools answer with: memories as data with their origin and trust, never as instructions."""
+"""Results of the tools: memories as quoted data with their origin and trust, not as instructions."""
 
 from __future__ import annotations
 

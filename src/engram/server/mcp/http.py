@@ -1,4 +1,4 @@
-"""The server over streamable HTTP: the same border and keys as the REST server, and the agent from the key."""
+"""Serve MCP over streamable HTTP, with the request checks and API keys of the REST server."""
 
 from __future__ import annotations
 

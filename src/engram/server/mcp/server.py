@@ -1,4 +1,4 @@
-"""Puts the server together: the tools, memories as resources, prompts, and whose memory a request is about."""
+"""Create the MCP server with its tools, resources and prompts."""
 
 from __future__ import annotations
 

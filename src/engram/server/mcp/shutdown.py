@@ -1,4 +1,4 @@
-"""Ends a server over stdio in good order when a signal comes."""
+"""Stop a server over stdio gracefully on a signal."""
 
 from __future__ import annotations
 

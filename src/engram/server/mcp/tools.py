@@ -1,4 +1,4 @@
-"""The ten tools: a function each, with checked arguments, that makes one call of the agent and answers with data."""
+"""The ten MCP tools: functions with validated arguments that call one method of the agent and return data."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def memory_check(
     tool: ToolName = "",
     task_type: TaskType = "",
 ) -> Annotated[CallToolResult, Verdict]:
-    """Whether an action is known to fail: allow, warn or block, with the failures it had and what worked instead.
+    """Check whether an action is known to fail: allow, warn or block, with known failures and what worked instead.
 
     Ask it before an action that is slow, costly or hard to undo.
     """

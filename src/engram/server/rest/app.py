@@ -1,4 +1,4 @@
-"""The application: the routes, the border around them, and the document that describes them."""
+"""Build the REST application: routes, middleware and the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The caller of a request, and the agent that it is for: both come from the key, never from the body."""
+"""Dependencies that identify the caller of a request and its agent, by the API key."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ def right_of(route: APIRoute) -> Right | None:
 
 
 def about_all(route: APIRoute) -> bool:
-    """Whether a route needs a key for all agents."""
+    """Return True if a route needs a key for all agents."""
     return bool(_required(route, "about") == "all")
 
 
 def takes_agent(route: APIRoute) -> bool:
-    """Whether a route acts for one agent, which the header may name."""
+    """Return True if a route acts for one agent, which the header may name."""
     return takes_header(route, AGENT)
 
 

@@ -1,7 +1,7 @@
-"""Connections that end when the head of a request is too large, or does not come in time.
+"""Close connections whose request headers are too large or do not arrive in time.
 
-No key is shown before the head is whole: without this, whoever can connect could fill the memory, or keep so many
-connections that nobody else gets one.
+Callers are not authenticated before their headers are complete: without this, anyone who can connect could exhaust the
+memory or all connections.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Hurried(asyncio.Protocol):
         super().connection_lost(exc)
 
     def _asked(self) -> bool:
-        """Whether there is a request whose answer is not whole."""
+        """Return True while a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _coming(self) -> bool:
-        """Whether what comes is the body of a request that was answered before all of it was there."""
+        """Return True while the rest of a body arrives whose request was already answered."""
         return self.cycle is not None and bool(self.cycle.more_body)
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""Live changes, as server-sent events: what came, what went and what was learned, in the order of writes."""
+"""Live changes as server-sent events: stored and deleted memories and learning events, in the order of writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server writes down while it runs: a line a request, with its id, and never what was said in it."""
+"""Logging of the server: one line for each request, with its id and without its content."""
 
 from __future__ import annotations
 

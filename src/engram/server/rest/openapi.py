@@ -1,4 +1,4 @@
-"""The OpenAPI document: every field described, every error listed, every right named."""
+"""Complete the OpenAPI document: errors, rights and headers of each operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters of routes: those that several share, and which ones a route takes."""
+"""Parameters that several routes share, and the check for unknown parameters."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def parameters(route: APIRoute) -> set[str]:
 
 
 def takes_header(route: APIRoute, name: str) -> bool:
-    """Whether an operation takes a header."""
+    """Return True if an operation takes a header."""
     return any(param.alias == name for part in _parts(route.dependant) for param in part.header_params)
 
 
 def takes_key(route: APIRoute) -> bool:
-    """Whether an operation takes a key that makes it safe to repeat."""
+    """Return True if an operation takes a key that makes it safe to repeat."""
     return takes_header(route, IDEMPOTENCY)
 
 

@@ -1,4 +1,4 @@
-"""Runs the server: binds where it is safe to, says where, and stops without losing what it has acknowledged."""
+"""Start and stop the REST server; acknowledged writes are never lost."""
 
 from __future__ import annotations
 

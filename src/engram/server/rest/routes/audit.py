@@ -1,4 +1,4 @@
-"""The audit trail: what was done, and whether the record of it was changed."""
+"""The hand-written route of the audit trail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream of live changes."""
+"""The hand-written route of live changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knowledge that travels: out as a file, in as a file, or in from another agent here."""
+"""The hand-written routes that export and import knowledge files."""
 
 from __future__ import annotations
 

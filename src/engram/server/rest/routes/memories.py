@@ -1,4 +1,4 @@
-"""The routes of memories that go beyond the table: entity tags, conditions, and batches with one key."""
+"""The hand-written routes of memories: entity tags, conditional requests, and batches with one key."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _tag(memory: Memory) -> str:
 
 
 def _is_known(tag: str, if_none_match: str) -> bool:
-    """Whether a caller has what the tag stands for; weak tags count, too (RFC 9110, 8.8.3.2)."""
+    """Return True if the caller has the version of the tag; weak tags count, too (RFC 9110, 8.8.3.2)."""
     return if_none_match.strip() == "*" or tag[1:-1] in {opaque for _, opaque in _TAG.findall(if_none_match)}
 
 

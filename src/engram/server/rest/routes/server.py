@@ -1,4 +1,4 @@
-"""The server itself: whether it lives, whether it can work, and what it has counted."""
+"""Health checks and metrics of the server."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 
 @router.get("/healthz")
 async def healthz() -> Health:
-    """Whether the server runs; this needs no key."""
+    """Report that the server runs; this needs no key."""
     return Health(status="ok")
 
 
 @router.get("/readyz", responses={503: {"model": Health, "description": "The database does not answer."}})
 def readyz(brain: Brain, response: Response) -> Health:
-    """Whether the database answers; this needs no key."""
+    """Report that the database answers; this needs no key."""
     try:
         brain.store.get(Scope("ready"), ["ready"])
     except EngramError:

@@ -1,4 +1,4 @@
-"""The routes that are made from the table of operations."""
+"""Generate routes from the table of operations."""
 
 from __future__ import annotations
 
