@@ -22,7 +22,7 @@ import engram
 from engram.engine import AgentHandle
 from engram.learning.events import event_of
 from engram.model import Draft, MemoryType
-from engram.recording.draft import prepare
+from engram.recording.input import prepare
 from engram_bench.synthetic import text
 
 BATCH = 1000

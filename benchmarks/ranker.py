@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from engram import wiring
 from engram.ports import ReadsNeighbours, Scope
 from engram.recall.features import MATCHES, NAMES, features
-from engram.recall.rank import Weights, fuse
+from engram.recall.rank import LEAVES, Weights, fuse, grown
 from engram.recall.search import CANDIDATES, RecallRequest, compare, find
-from engram.recall.trees import LEAVES, grown
 from engram.recall.understand import parse_query
 from engram_bench.data import DataSet, Question, read_locomo, read_longmemeval
 from engram_bench.retrieval import agents_of, turn_of

@@ -41,7 +41,8 @@ class Sources:
 
 def micros(moment: datetime) -> int:
     """Return exact microseconds since 1970, negative before; a naive time is taken as UTC."""
-    return (aware(moment) - EPOCH) // timedelta(microseconds=1)
+    since = (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment) - EPOCH
+    return since // timedelta(microseconds=1)
 
 
 def from_micros(value: int) -> datetime:

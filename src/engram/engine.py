@@ -72,11 +72,11 @@ from engram.ports.arguments import When
 from engram.ports.completed import can, complete, require
 from engram.recall import search
 from engram.recall.quoting import quoted
-from engram.recall.tuning import Tuning
+from engram.recall.rank import Tuning
 from engram.recording import record
-from engram.recording.agent_context import AgentContext, MemoryParts, RecentRecalls
+from engram.recording.agent_context import AgentContext, MemoryParts
 from engram.recording.embedding import Embeddings
-from engram.recording.input import InputCleaner, Kinds
+from engram.recording.input import InputCleaner, Kinds, RecentRecalls
 from engram.recording.quarantine import Quarantine
 from engram.recording.record import Item
 from engram.retention import erasure

@@ -20,7 +20,7 @@ from engram.clock import Sources
 from engram.errors import EngramError
 from engram.model import Clean, Memory, MemoryType
 from engram.ports import LONG_TERM, Changes, Entry, Filter, Placed, Query, Scope
-from engram.recording.draft import merge_key
+from engram.recording.input import merge_key
 from engram.stores.memory import InMemoryStore
 from engram.stores.sql import SqlStore
 from engram.stores.sqlite import SqliteStore

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
+from types import MappingProxyType
+
+from pydantic import JsonValue
 
 from engram.clock import EPOCH
+from engram.learning import events
 from engram.learning.decisions import suggestions
 from engram.learning.events import Circumstances
 from engram.learning.service import Beside, Near, Testimony
 from engram.learning.state import read_once
-from engram.model import Clean, Prediction, Suggestion, Verdict
+from engram.model import ActionRecord, Clean, Prediction, Suggestion, Verdict
 from engram.model.grant import Right
-from engram.ports import LogsRecalls, arguments
-from engram.recall import credit
+from engram.ports import LoggedRecall, LogsRecalls, arguments
 from engram.recording.agent_context import AgentContext
 from engram.sharing.lenders import topic
 
+CITED = 20
+"""How many of the episodes behind a recommendation are logged with it."""
 TRUSTED = 0.7
 """From this trust on, what a source knows to fail is blocked."""
 
@@ -50,7 +57,7 @@ def suggest(
     if isinstance(first.store, LogsRecalls) and suggestion.id is not None:
         lent = bool(told) or len(agents) > 1
         sources = {one.id: each.source for each in told for one in each.episodes}
-        shown = credit.suggested(suggestion, around, first.sources.now(), lent=lent, sources=sources)
+        shown = _log_entry(suggestion, around, first.sources.now(), lent=lent, sources=sources)
         first.store.log_recall(first.scope, shown)
     return suggestion
 
@@ -71,7 +78,7 @@ def check(agent: AgentContext, action: Clean, context: Clean, around: Circumstan
     for lender in sharing.lenders(agent.scope, Right.LEARN) if shared and verdict.decision == "allow" else ():
         theirs = lender.learning.verdict(action, context, around)
         if theirs.decision != "allow":
-            sharing.used(agent.scope, lender, "check", len(theirs.failures) or 1)
+            sharing.log_use(agent.scope, lender, "check", len(theirs.failures) or 1)
             trusted = sharing.trust(agent.scope, lender.key, lender.since).mean >= TRUSTED
             return agent.learning.note(theirs.attributed_to(lender.name, trusted=trusted), action, context, around)
     return verdict
@@ -99,7 +106,42 @@ def _lent(agent: AgentContext, context: Clean, near: Near, use: str, asked: Coll
         if lender.grants and lender.name in asked:
             continue
         told = lender.learning.testimony(context, near)
-        agent.sharing.used(agent.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
+        agent.sharing.log_use(agent.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
         if told.episodes:
             found.append(replace(told, source=topic(lender.key)))
     return found
+
+
+def _log_entry(
+    suggestion: Suggestion,
+    around: Circumstances,
+    at: datetime,
+    *,
+    lent: bool,
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> LoggedRecall:
+    """Return the log entry of a suggestion, with the episodes that spoke for what it recommends.
+
+    `sources` maps lent episodes to their sources; the entry has the share of each source.
+    """
+    chosen = next((record for record in suggestion.actions if record.action == suggestion.recommended), None)
+    episodes = chosen.episodes_for[-CITED:] if chosen is not None else ()
+    about: dict[str, JsonValue] = {
+        "context": suggestion.context,
+        "action": suggestion.recommended,
+        "environment": around.environment,
+        "tool": around.tool,
+        "task_type": around.task_type,
+        "tags": [*around.tags],
+        "lent": lent,
+        events.SOURCES: {} if chosen is None else _source_shares(chosen, sources),
+        events.SAYS: suggestion.recommended is not None or bool(suggestion.evidence),
+    }
+    return LoggedRecall(str(suggestion.id), at, tuple(episodes), about=about)
+
+
+def _source_shares(chosen: ActionRecord, sources: Mapping[str, str]) -> dict[str, JsonValue]:
+    """Give the share of each source in the episodes behind a recommendation."""
+    ids = [*chosen.episodes_for, *chosen.episodes_against, *chosen.near]
+    lent = Counter(sources[id] for id in ids if id in sources)
+    return {name: number / len(ids) for name, number in sorted(lent.items())}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from engram.errors import InvalidInput
 from engram.learning.decisions.belief import GOOD, DecisionEpisode
 from engram.learning.failures.recognizer import FailureEvent
 from engram.model import DecisionContent, FailureContent, Memory
-from engram.ports import Event
+from engram.ports import Event, LoggedRecall
 from engram.text.terms import digest, normal_form
 
 DECISION, OUTCOME, FAILURE, SOLUTION = "decision", "outcome", "failure", "solution"
@@ -26,6 +26,8 @@ GIVEN = "given"
 """Where a decision notes which of the ids that it cites had been given to its agent before."""
 SOURCES = "sources"
 """The field in which a decision notes the sources of lent knowledge that it followed, and how far it rests on each."""
+SAYS = "says"
+"""The field in which a suggestion notes that it said something; one that knew of nothing informs no decision."""
 LONGEST_ERROR = 8000
 RETOLD = timedelta(hours=1)
 """For so long a failure of the same action in the same context is that of a decision that failed."""
@@ -265,6 +267,20 @@ def with_given(event: Event, given: Iterable[str], sources: Mapping[str, float])
     """The event of a decision, with the cited ids that had been given to its agent, and the sources it followed."""
     noted: dict[str, JsonValue] = {SOURCES: {**sources}} if sources else {}
     return replace(event, body={**event.body, GIVEN: [*given], **noted})
+
+
+def followed(several: Iterable[LoggedRecall], action: str) -> dict[str, float]:
+    """Add up how far a decision rests on each source by what it cites, together at most wholly.
+
+    A suggestion counts only if what it recommended was done.
+    """
+    found = Counter[str]()
+    for shown in several:
+        noted, advised = shown.about.get(SOURCES), shown.about.get("action")
+        if isinstance(noted, dict) and (advised is None or normal_form(str(advised)) == normal_form(action)):
+            found.update({name: float(str(share)) for name, share in noted.items()})
+    whole = max(1.0, sum(found.values()))
+    return {name: share / whole for name, share in sorted(found.items())}
 
 
 def by_source(decision: Event, quality: float) -> dict[str, tuple[float, float]]:

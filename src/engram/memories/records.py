@@ -11,7 +11,7 @@ from engram.ports import Annotates, Changes, Filter, Query, arguments
 from engram.ports.arguments import When
 from engram.ports.completed import require
 from engram.recording.agent_context import AgentContext
-from engram.recording.draft import refuse_list
+from engram.recording.input import refuse_list
 
 MAX_LISTED = 10_000
 MAX_OFFSET = 1_000_000_000
@@ -24,7 +24,7 @@ def get(agent: AgentContext, id: str, *, shared: bool) -> Memory | None:
     (found,) = agent.store.get(agent.scope, [id])
     if found is not None:
         return agent.learning.with_latest_outcomes([found])[0]
-    return agent.sharing.borrow(agent.scope, [id], "get").get(id) if shared else None
+    return agent.sharing.get_shared(agent.scope, [id], "get").get(id) if shared else None
 
 
 def list_memories(agent: AgentContext, where: Filter, limit: int, offset: int, *, shared: bool) -> list[Memory]:
@@ -35,7 +35,7 @@ def list_memories(agent: AgentContext, where: Filter, limit: int, offset: int, *
         return agent.fetch(Query(where=where, limit=most, offset=first))
     all_of_them = Query(where=where, limit=most + first)
     found = {memory.id: memory for memory in agent.fetch(all_of_them)}
-    for memory in agent.sharing.listed(agent.scope, all_of_them):
+    for memory in agent.sharing.list_shared(agent.scope, all_of_them):
         found.setdefault(memory.id, memory)
     return sorted(found.values(), key=lambda memory: memory.happened_at, reverse=True)[first : first + most]
 

@@ -29,7 +29,7 @@ from engram.model.episode import Handover, Turn
 from engram.ports import ClearsSessions, ExpiringStore, Redactor, Scope, Volatile, arguments, unstorable
 from engram.privacy import clean_json
 from engram.recall.pack import tokens
-from engram.recording.draft import MAX_TAGS, handle
+from engram.recording.input import MAX_TAGS, handle
 from engram.text.terms import digest
 
 CAPACITY = 8_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from pydantic import Field, JsonValue
@@ -15,12 +15,10 @@ from engram.model.content import Frozen
 GENESIS = "genesis"
 """Action of entry 1, which has no predecessor and is the same in every database."""
 
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
-
-
-def canonical_json(value: JsonValue | Mapping[str, JsonValue]) -> str:
-    """Serialise a value as canonical JSON: sorted keys, no spaces, no escapes."""
-    return _JSON.encode(value)
+canonical_json: Callable[[JsonValue | Mapping[str, JsonValue]], str] = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
+).encode
+"""Serialise a value as canonical JSON: sorted keys, no spaces, no escapes."""
 
 
 def sha256_hex(text: str) -> str:

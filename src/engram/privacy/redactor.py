@@ -59,7 +59,17 @@ class SecretRedactor:
 
         Raises `InvalidInput` if a text contains something the policy rejects.
         """
-        return [self._clean(text) for text in texts]
+        find = self._find_with_detectors if self._detectors else self._rules.find
+        cleaned = []
+        for text in texts:
+            data, found = text.encode(*CODEC), dict[str, None]()
+            # Repeat until nothing is found, so that cleaning twice equals cleaning once.
+            # This terminates: every round leaves fewer bytes outside placeholders.
+            while spans := find(data, self._kept):
+                data = self._replace(data, spans)
+                found |= dict.fromkeys(span.kind.label for span in spans)
+            cleaned.append(Cleaned(Clean(data.decode(*CODEC) if found else text), tuple(found)))
+        return cleaned
 
     @cached_property
     def _key(self) -> bytes | None:
@@ -70,37 +80,31 @@ class SecretRedactor:
         """Return the replacement of a value that is sensitive because of its key; `None` if it is not."""
         if self._rules.is_secret_by_key(key, value) and self._policy.of(_KEYED) != "keep":
             # A more specific rule may match the whole value.
-            cleaned = self._clean(value)
+            (cleaned,) = self.clean([value])
             if is_placeholder(cleaned.text):
                 return cleaned
             return Cleaned(Clean(self._placeholder(_KEYED, value.strip().encode(*CODEC))), (KEYED,))
-        if (kind := self._rules.kind_by_key(key, value, self._kept)) is not None:
-            return Cleaned(Clean(self._placeholder(kind, value.strip().encode(*CODEC))), (kind.label,))
+        name, secret = key.replace("_", " ").encode(*CODEC), value.strip().encode(*CODEC)
+        text = b"%b: %b" % (name, secret)
+        for rule in self._rules.keyed:
+            if rule.kind.rank not in self._kept and (len(name) + 2, len(text)) in rule.find(text):
+                return Cleaned(Clean(self._placeholder(rule.kind, secret)), (rule.kind.label,))
         return None
 
     def _read_policy(self, given: Mapping[str, str]) -> RedactionPolicy:
         # The names a detector reports are unknown here.
         return policy_of(given, None if self._detectors else policy_names(self._rules))
 
-    def _clean(self, text: str) -> Cleaned:
-        data = text.encode(*CODEC)
-        found: dict[str, None] = {}
-        # Repeat until nothing is found, so that cleaning twice equals cleaning once.
-        # This terminates: every round leaves fewer bytes outside placeholders.
-        while spans := self._find(data):
-            parts, at = [], 0
-            for span in spans:
-                found[span.kind.label] = None
-                parts += [data[at : span.start], self._placeholder(span.kind, data[span.start : span.end]).encode()]
-                at = span.end
-            data = b"".join([*parts, data[at:]])
-        return Cleaned(Clean(data.decode(*CODEC) if found else text), tuple(found))
+    def _replace(self, data: bytes, spans: Sequence[Span]) -> bytes:
+        """Return the data with a placeholder for each span."""
+        parts, at = [], 0
+        for span in spans:
+            parts += [data[at : span.start], self._placeholder(span.kind, data[span.start : span.end]).encode()]
+            at = span.end
+        return b"".join([*parts, data[at:]])
 
-    def _find(self, data: bytes) -> list[Span]:
-        spans = self._rules.find(data, self._kept)
-        return merge_spans([*spans, *self._find_with_detectors(data)]) if self._detectors else spans
-
-    def _find_with_detectors(self, data: bytes) -> list[Span]:
+    def _find_with_detectors(self, data: bytes, kept: frozenset[int]) -> list[Span]:
+        """Return the findings of the rules and of the detectors, left to right, without overlaps."""
         view = blank_placeholders(data)
         text, rank = view.decode(*CODEC), len(self._rules.rules)
         spans = [s for detector in self._detectors for s in spans_of(detector.find(text), text, rank)]
@@ -111,7 +115,8 @@ class SecretRedactor:
             if self._policy.of(span.kind) != "keep"
             for piece in _outside_placeholders(span, view, data)
         ]
-        return [span for span in outside if span.start < span.end]
+        found = [span for span in outside if span.start < span.end]
+        return merge_spans([*self._rules.find(data, kept), *found])
 
     def _placeholder(self, kind: Kind, value: bytes) -> str:
         """Return the placeholder of a value. Raises `InvalidInput` if the policy rejects it."""

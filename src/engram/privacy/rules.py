@@ -142,22 +142,16 @@ class Rule:
                 at = max(start if end - start < _RETRY_BELOW else end, at + 1)
 
 
-class _Prefilter:
-    """Finds the rules worth running in a few passes over a text.
+def _prefilter(rules: Sequence[Rule]) -> list[tuple[list[int], Any]]:
+    """Return automata that find the rules worth running in a few passes over a text, each with the ranks of its rules.
 
     Numeric keywords are spread over several automata: in one, they combine in so many ways that a text of only digits
     would take a second for every few kilobytes.
     """
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        numbers = [rank for rank, rule in enumerate(rules) if "0-9" in rule.keywords]
-        words = [rank for rank, rule in enumerate(rules) if "0-9" not in rule.keywords]
-        parts = [part for part in (words, *(numbers[start::_AUTOMATA] for start in range(_AUTOMATA))) if part]
-        self._parts = [(part, _automaton([rules[rank].keywords for rank in part])) for part in parts]
-
-    def ranks(self, text: bytes) -> list[int]:
-        """Return the rules that have a keyword in a text, in order."""
-        return sorted(part[index] for part, automaton in self._parts for index in automaton.Match(text) or ())
+    numbers = [rank for rank, rule in enumerate(rules) if "0-9" in rule.keywords]
+    words = [rank for rank, rule in enumerate(rules) if "0-9" not in rule.keywords]
+    parts = [part for part in (words, *(numbers[start::_AUTOMATA] for start in range(_AUTOMATA))) if part]
+    return [(part, _automaton([rules[rank].keywords for rank in part])) for part in parts]
 
 
 def _automaton(patterns: Sequence[str]) -> Any:
@@ -184,8 +178,9 @@ class RuleSet:
         self._harmless = re2.compile(lists["always"])
         self._telling = re2.compile(expand_fragments(telling["key"], fragments))
         self._untelling = re2.compile(telling["allow"])
-        self._keyed = [rule for rule in self.rules if rule.keyed]
-        self._prefilter = _Prefilter(self.rules)
+        self.keyed = [rule for rule in self.rules if rule.keyed]
+        """The rules that can recognise a value by its key, written as `key: value`."""
+        self._prefilter = _prefilter(self.rules)
 
     def with_file(self, path: Path) -> RuleSet:
         """Return these rules plus those of a TOML file, which come first. Raises `ConfigError` if it is unusable."""
@@ -211,11 +206,12 @@ class RuleSet:
 
     def check_examples(self, rule: Rule, path: Path | str) -> None:
         """Raise `ConfigError` unless the rule finds something in its `finds` and nothing in its `leaves`."""
+        others = frozenset(range(len(self.rules))) - {rule.kind.rank}
         for text in rule.finds:
-            if not any(span.kind == rule.kind for span in self._spans(text.encode(*CODEC), frozenset())):
+            if not self._spans(text.encode(*CODEC), others):
                 raise ConfigError(f"{path}: rule {rule.id} finds nothing in {text!r}; correct it or its keywords")
         for text in rule.leaves:
-            if any(span.kind == rule.kind for span in self._spans(text.encode(*CODEC), frozenset())):
+            if self._spans(text.encode(*CODEC), others):
                 raise ConfigError(f"{path}: rule {rule.id} finds something in {text!r}; correct it")
 
     def find(self, text: bytes, kept: frozenset[int] = frozenset()) -> list[Span]:
@@ -223,24 +219,14 @@ class RuleSet:
 
         Rules whose ranks are in `kept` are not run.
         """
-        return merge_spans(self._spans(blank_placeholders(text), kept))
+        spans = self._spans(blank_placeholders(text), kept)
+        return merge_spans(spans) if spans else []
 
-    def _spans(self, view: bytes, kept: frozenset[int]) -> Iterator[Span]:
-        for rank in self._prefilter.ranks(view):
-            if rank not in kept:
-                rule = self.rules[rank]
-                for start, end in rule.find(view):
-                    yield Span(start, end, rule.kind)
-
-    def kind_by_key(self, key: str, value: str, kept: frozenset[int]) -> Kind | None:
-        """Return the kind of a value that is entirely sensitive because of its key, if it is."""
-        name = key.replace("_", " ").encode(*CODEC)
-        told = value.strip().encode(*CODEC)
-        text = b"%b: %b" % (name, told)
-        for rule in self._keyed:
-            if rule.kind.rank not in kept and any(span == (len(name) + 2, len(text)) for span in rule.find(text)):
-                return rule.kind
-        return None
+    def _spans(self, view: bytes, kept: frozenset[int]) -> list[Span]:
+        """Return all findings of the rules that have a keyword in a text, rule by rule."""
+        ranks = {part[index] for part, automaton in self._prefilter for index in automaton.Match(view) or ()}
+        rules = [self.rules[rank] for rank in sorted(ranks - kept)]
+        return [Span(start, end, rule.kind) for rule in rules for start, end in rule.find(view)]
 
     def is_secret_by_key(self, key: str, value: str) -> bool:
         """Return whether a value is secret because of its key."""

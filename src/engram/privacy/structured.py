@@ -66,13 +66,6 @@ class _Rebuilder:
 
     def of(self, value: JsonValue, key: str | None) -> JsonValue:
         """Return the value cleaned; `key` is its key, if any."""
-        if isinstance(value, str):
-            return self._text(value, key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST_NUMBER:
-            # A count of tokens has a suspicious key, but is no secret.
-            named = None if key is None or "token" in key.lower() else key
-            text = self._text(str(value), named)
-            return text if is_placeholder(text) else value
         if isinstance(value, list):
             names = [key if key is not None else _name_from_option(item) for item in [None, *value]]
             return [self.of(item, name) for item, name in zip(value, names, strict=False)]
@@ -81,14 +74,20 @@ class _Rebuilder:
             for name, item in value.items():
                 result[_free_key(self._cleaned[name].text, result)] = self.of(item, _effective_key(value, name))
             return result
-        return value
-
-    def _text(self, value: str, key: str | None) -> str:
-        told = None if key is None else self._judge.clean_keyed(key, value)
-        if told is None or is_placeholder(self._cleaned[value].text):
-            return self._cleaned[value].text
-        self._found.update(dict.fromkeys(told.found))
-        return told.text
+        if isinstance(value, str):
+            text = value
+        elif isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST_NUMBER:
+            text = str(value)
+            if key is not None and "token" in key.lower():
+                key = None  # a count of tokens has a suspicious key, but is no secret
+        else:
+            return value
+        clean = self._cleaned[text].text
+        judged = None if key is None else self._judge.clean_keyed(key, text)
+        if judged is not None and not is_placeholder(clean):
+            self._found.update(dict.fromkeys(judged.found))
+            clean = judged.text
+        return clean if isinstance(value, str) or is_placeholder(clean) else value
 
 
 def _name_from_option(item: JsonValue) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -30,11 +30,9 @@ from engram.ports import (
     arguments,
 )
 from engram.ports.arguments import When
-from engram.recall import credit
 from engram.recall.features import Scene, features, in_order, scene
 from engram.recall.pack import best_per_session, within_budget
-from engram.recall.rank import PARTS, Ranked, Weights, confidence, fuse, rank, shipped
-from engram.recall.trees import Trees
+from engram.recall.rank import PARTS, Ranked, Trees, Weights, confidence, fuse, rank, shipped
 from engram.recall.understand import ParsedQuery, parse_query
 from engram.recording.agent_context import AgentContext
 from engram.sharing.lenders import Lender, topic
@@ -42,6 +40,8 @@ from engram.sharing.lenders import Lender, topic
 MAX_BUDGET = 1_000_000_000
 DISCOUNT = 0.8
 """The weight of a hit of the wider query beside one of the query itself."""
+LENDERS = "lenders"
+"""The field in which a recall notes whose memories it showed."""
 AWAY = "the vector database is away; found in the local mirror"
 POOL = 60
 """How many matches each of words and vectors contributes."""
@@ -214,18 +214,28 @@ def run_recall(
 
     hits, lent = search_scope(agent.store, agent.scope), dict[str, Lender]()
     if shared:
-        hits, lent = sharing.hits(agent.scope, search_scope, hits)
+        hits, lent = sharing.merge_hits(agent.scope, search_scope, hits)
     if lent:
         hits = select_hits(hits, request)
-        sharing.note_hits(agent.scope, hits, lent)
+        sharing.log_hits(agent.scope, hits, lent)
     if hits:
         agent.store.touch(agent.scope, [hit.id for hit in hits if hit.id not in lent], at)
     return _log_recall(agent, hits, at, lent)
 
 
-def learned_parts(store: Store) -> Collection[str]:
-    """The parts of a score that are learned from, in this store."""
-    return PARTS if isinstance(store, ReadsNeighbours) else ()
+def score_parts(agent: AgentContext, hits: Sequence[Hit], at: datetime) -> dict[str, dict[str, float]]:
+    """Return the parts of the score of each hit, without what was learned from earlier credits."""
+    if not isinstance(agent.store, ReadsNeighbours):
+        return {hit.id: {} for hit in hits}
+    tuned = agent.tuning.multipliers(agent.scope, at)
+    return {
+        hit.id: {
+            name: round(value / tuned.get(name, 1.0), 4)
+            for name, value in hit.why.items()
+            if name in PARTS and isinstance(value, int | float)
+        }
+        for hit in hits
+    }
 
 
 def _recall_expanded(
@@ -252,10 +262,10 @@ def _log_recall(agent: AgentContext, hits: Sequence[Hit], at: datetime, lent: Ma
     id = agent.sources.new_id()
     agent.recent_recalls.note(agent.scope, hits)
     if hits and isinstance(agent.store, LogsRecalls):
-        noted = credit.parts(hits, learned_parts(agent.store), agent.tuning.multipliers(agent.scope, at))
+        noted = score_parts(agent, hits, at)
         about: dict[str, JsonValue] = {}
         if lent:
-            about = {credit.LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
+            about = {LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
         agent.store.log_recall(agent.scope, LoggedRecall(id, at, tuple(hit.id for hit in hits), noted, about))
     fresh = agent.learning.with_latest_outcomes([hit.memory for hit in hits])
     same = zip(hits, fresh, strict=True)

@@ -2,62 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engram.clock import Sources
 from engram.learning.service import Learning
 from engram.learning.state import Experience
-from engram.model import Hit, Memory
+from engram.model import Memory
 from engram.ports import LoggedRecall, LogsRecalls, Query, Redactor, Scope, Store, arguments
-from engram.recall.tuning import Tuning
+from engram.recall.rank import Tuning
 from engram.recording.embedding import Embeddings
-from engram.recording.input import InputCleaner
+from engram.recording.input import InputCleaner, RecentRecalls
 from engram.sharing.lenders import Sharing
-from engram.text.terms import digest, normal_form
 
 if TYPE_CHECKING:
     from engram.memories.facts.fact_cache import FactCaches
     from engram.memories.working import WorkingSessions
-
-REMEMBERED = 5000
-LEAST_WORDS = 4
-"""Shorter texts are repeated by chance."""
-
-
-class RecentRecalls:
-    """The texts that were recalled lately: an agent that repeats one of them has observed nothing new."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Scope, str], str] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def note(self, scope: Scope, hits: Iterable[Hit]) -> None:
-        """Remember what an agent was shown."""
-        with self._lock:
-            for hit in hits:
-                self._known[scope, _text_key(hit.memory)] = hit.id
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-
-    def was_shown(self, scope: Scope, id: str) -> bool:
-        """Tell whether a memory was recalled lately."""
-        with self._lock:
-            return any(known == id and owner == scope for (owner, _), known in self._known.items())
-
-    def source_of(self, scope: Scope, memory: Memory) -> str | None:
-        """Return the id of the recalled memory that this one repeats, if it does."""
-        if not self._known or len(memory.text.split()) < LEAST_WORDS:
-            return None
-        with self._lock:
-            return self._known.get((scope, _text_key(memory)))
-
-
-def _text_key(memory: Memory) -> str:
-    return digest(normal_form(memory.text))
 
 
 @dataclass(kw_only=True)

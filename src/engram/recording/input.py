@@ -1,17 +1,55 @@
-"""The way in for what callers say: checked, and without its secrets, since queries are kept in logs."""
+"""Check and redact what callers give: texts, queries and names, and drafts, which become entries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from engram.errors import InvalidInput
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from engram.clock import Sources
+from engram.errors import EngramError, InvalidInput
 from engram.learning.events import Circumstances
-from engram.model import Clean
-from engram.ports import Filter, Redactor, arguments, unstorable
+from engram.model import (
+    KNOWLEDGE_LIKE,
+    Clean,
+    Content,
+    Draft,
+    Hit,
+    Memory,
+    Origin,
+    Provenance,
+    Receipt,
+    comparable_content,
+    describe_error,
+)
+from engram.model.bundle import MAX_LABEL, MAX_TEXT
+from engram.model.content import texts_in
+from engram.ports import Cleaned, Entry, Filter, Redactor, Scope, arguments, unstorable
 from engram.ports.arguments import When
-from engram.recording.draft import handle
+from engram.privacy import clean_json
+from engram.text.terms import digest, normal_form
+
+MAX_JSON = 100_000
+MAX_TAGS = 100
+FIRST_TRUST = {Origin.SELF: 1.0, Origin.TOOL: 0.5, Origin.SHARED: 0.3, Origin.IMPORTED: 0.3}
+"""How far a memory is trusted by where it came from, unless the draft says it."""
+
+USUAL_ROLES = frozenset({"user", "assistant", "system", "tool"})
+"""Roles that say nothing but who spoke."""
+
+REMEMBERED = 5000
+LEAST_WORDS = 4
+"""Shorter texts are repeated by chance."""
 
 Kinds = str | Iterable[str]
+_content: TypeAdapter[Content] = TypeAdapter(Content)
+_TOLD_APART = re.compile(r"\[(?:secret|personal):[a-z0-9-]+:[0-9a-f]{8}\]")
+"""A placeholder that differs for different values already."""
 
 
 class InputCleaner:
@@ -67,3 +105,214 @@ class InputCleaner:
             as_of=arguments.moment("as_of", as_of),
             session=None if session is None else self.handle("session", session),
         )
+
+
+def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) -> tuple[Entry, tuple[str, ...]]:
+    """The entry to store for a draft, and the names of the secrets taken out. Raises `InvalidInput`."""
+    _refuse_flaws(draft)
+    said = _Redaction(redactor)
+    text, context = said.of(draft.text), said.of(draft.context)
+    tags = tuple(dict.fromkeys(said.of(tag.strip()) for tag in draft.tags))
+    now = sources.now()
+    happened = draft.at or now
+    valid_from = draft.valid_from or min(happened, now)
+    if draft.valid_until is not None and draft.valid_until <= valid_from:
+        raise InvalidInput("valid_until must lie after the time it is valid from")
+    memory = Memory(
+        id=sources.new_id(),
+        agent=scope.agent,
+        kind=draft.kind,
+        text=text,
+        content=_typed(draft, said),
+        context=context,
+        tags=tags,
+        metadata=said.of_json(draft.metadata),
+        provenance=Provenance(
+            author=said.of(scope.agent),
+            session=said.handle(draft.session),
+            role=said.maybe(draft.role),
+            speaker=said.maybe(draft.speaker),
+            sources=tuple(said.of(source) for source in draft.sources),
+            origin=_origin(draft),
+        ),
+        importance=draft.importance,
+        confidence=draft.confidence,
+        trust=_trust(draft),
+        created_at=now,
+        happened_at=happened,
+        valid_from=valid_from,
+        valid_until=draft.valid_until,
+    )
+    memory = memory.model_copy(update={"success_rate": getattr(memory.content, "outcome_quality", None)})
+    entry = Entry(memory, key=said.handle(draft.key), merge_key=merge_key(memory))
+    return entry, tuple(dict.fromkeys(said.found))
+
+
+def _origin(draft: Draft) -> Origin:
+    """What a tool said is not the agent's own word, even if nobody says so."""
+    return Origin.TOOL if draft.origin == Origin.SELF and draft.role == "tool" else draft.origin
+
+
+def _trust(draft: Draft) -> float:
+    return FIRST_TRUST[_origin(draft)] if draft.trust is None else draft.trust
+
+
+def rejected(error: EngramError) -> Receipt:
+    """The receipt of a draft that was not stored, and why."""
+    return Receipt(id=None, status="rejected", reason=str(error), code=error.code)
+
+
+def with_source(memory: Memory, source: str) -> Memory:
+    """The same memory, derived from another one."""
+    sources = tuple(dict.fromkeys((*memory.provenance.sources, source)))
+    return memory.model_copy(update={"provenance": memory.provenance.model_copy(update={"sources": sources})})
+
+
+def readable(memory: Memory) -> tuple[str, ...]:
+    """Everything in a memory that somebody else may have worded and a model may be shown, in order."""
+    said, content = memory.provenance, memory.content.model_dump(mode="json", exclude={"kind"}, exclude_defaults=True)
+    labels = (said.speaker, said.session, None if said.role in USUAL_ROLES else said.role)
+    told_ = (*texts_in([*content.values()], names=True), *texts_in(dict(memory.metadata), names=True))
+    whole = (memory.text, memory.context, *told_, *memory.tags, *labels, *said.sources)
+    return tuple(dict.fromkeys(text for text in whole if text))
+
+
+def merge_key(memory: Memory) -> str | None:
+    """Equal for statements that say the same in the same context; events have none."""
+    if memory.kind not in KNOWLEDGE_LIKE:
+        return None
+    content = json.dumps(comparable_content(memory.content), sort_keys=True)
+    return digest(memory.kind, normal_form(memory.text), normal_form(memory.context), content)
+
+
+def handle(redactor: Redactor, name: str) -> Cleaned:
+    """A clean name for a session or a key; where a secret was taken out, a fingerprint takes its place."""
+    (cleaned,) = redactor.clean([name])
+    if not cleaned.found or _TOLD_APART.search(cleaned.text):
+        return cleaned
+    (marked,) = redactor.clean([f"{cleaned.text} #{digest(name)[:12]}"])
+    return Cleaned(marked.text, cleaned.found)
+
+
+class _Redaction:
+    """Cleans the parts of one draft and collects what was found."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self.found: list[str] = []
+
+    def of(self, text: str) -> Clean:
+        (cleaned,) = self._redactor.clean([text])
+        self.found += cleaned.found
+        return cleaned.text
+
+    def maybe(self, text: str | None) -> Clean | None:
+        return None if text is None else self.of(text)
+
+    def handle(self, name: str | None) -> Clean | None:
+        """A name by which things are told apart: different ones stay different without their secrets."""
+        if name is None:
+            return None
+        cleaned = handle(self._redactor, name)
+        self.found += cleaned.found
+        return cleaned.text
+
+    def of_json(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        if not value:
+            return {}
+        cleaned, found = clean_json(self._redactor, dict(value))
+        self.found += found
+        return cleaned if isinstance(cleaned, dict) else {}
+
+
+def _typed(draft: Draft, said: _Redaction) -> Content:
+    given: dict[str, Any] = said.of_json(draft.content)
+    if given.setdefault("kind", draft.kind) != draft.kind:
+        raise InvalidInput(f"the content is of kind {given['kind']}, the draft of kind {draft.kind}; make them agree")
+    try:
+        return _content.validate_python(given)
+    except ValidationError as error:
+        raise InvalidInput(f"content: {describe_error(error)}") from None
+
+
+def _refuse_flaws(draft: Draft) -> None:
+    if not draft.text.strip():
+        raise InvalidInput("the text is empty; say what is to be remembered")
+    if len(draft.text) > MAX_TEXT:
+        raise InvalidInput(
+            f"the text has {len(draft.text):,} characters, {MAX_TEXT:,} are the limit; "
+            "split it, or store a file and remember where it is"
+        )
+    labels = {"session": draft.session, "role": draft.role, "speaker": draft.speaker, "key": draft.key}
+    for name, value in labels.items():
+        _refuse_label(name, value)
+    for name, values in {"tags": draft.tags, "sources": draft.sources}.items():
+        refuse_list(name, values)
+    if reason := unstorable(draft.text) or unstorable(draft.context):
+        raise InvalidInput(f"the text cannot be kept as it is: {reason}")
+    if len(draft.context) > MAX_TEXT:
+        raise InvalidInput(f"the context has {len(draft.context):,} characters, {MAX_TEXT:,} are the limit")
+    _refuse_json("metadata", draft.metadata)
+    _refuse_json("content", draft.content)
+
+
+def _refuse_label(name: str, value: str | None) -> None:
+    if value is None:
+        return
+    if not value.strip() or len(value) > MAX_LABEL:
+        raise InvalidInput(f"{name} must have 1 to {MAX_LABEL} characters; leave it out if there is none")
+    if reason := unstorable(value):
+        raise InvalidInput(f"{name} cannot be kept as it is: {reason}")
+
+
+def refuse_list(name: str, values: Sequence[str]) -> None:
+    """Raise `InvalidInput` for labels that cannot be kept."""
+    if len(values) > MAX_TAGS:
+        raise InvalidInput(f"{len(values)} {name} were given, {MAX_TAGS} are the limit")
+    for value in values:
+        _refuse_label(f"each of {name}", value)
+
+
+def _refuse_json(name: str, value: Mapping[str, JsonValue]) -> None:
+    try:
+        encoded = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInput(f"{name} must be plain JSON: {error}") from None
+    if len(encoded) > MAX_JSON:
+        raise InvalidInput(f"{name} has {len(encoded):,} characters as JSON, {MAX_JSON:,} are the limit")
+    if reason := unstorable(encoded):
+        raise InvalidInput(f"{name} cannot be kept as it is: {reason}")
+    if "\\u0000" in encoded.replace("\\\\", ""):  # two backslashes are one that the text has, and no escape
+        raise InvalidInput(f"{name} has a NUL character; remove it")
+
+
+class RecentRecalls:
+    """The texts that were recalled lately: an agent that repeats one of them has observed nothing new."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[Scope, str], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def note(self, scope: Scope, hits: Iterable[Hit]) -> None:
+        """Remember what an agent was shown."""
+        with self._lock:
+            for hit in hits:
+                self._known[scope, _text_key(hit.memory)] = hit.id
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+
+    def was_shown(self, scope: Scope, id: str) -> bool:
+        """Tell whether a memory was recalled lately."""
+        with self._lock:
+            return any(known == id and owner == scope for (owner, _), known in self._known.items())
+
+    def source_of(self, scope: Scope, memory: Memory) -> str | None:
+        """Return the id of the recalled memory that this one repeats, if it does."""
+        if not self._known or len(memory.text.split()) < LEAST_WORDS:
+            return None
+        with self._lock:
+            return self._known.get((scope, _text_key(memory)))
+
+
+def _text_key(memory: Memory) -> str:
+    return digest(normal_form(memory.text))

@@ -23,9 +23,8 @@ from engram.model import (
 )
 from engram.ports import Entry, Event, arguments, unstorable
 from engram.privacy.instructions import any_instruction
-from engram.recall import credit
 from engram.recording.agent_context import AgentContext
-from engram.recording.draft import prepare, readable, rejected, with_source
+from engram.recording.input import prepare, readable, rejected, with_source
 from engram.recording.quarantine import Quarantine
 from engram.text.terms import digest
 
@@ -128,7 +127,7 @@ def credit_sources(agent: AgentContext, events: Sequence[Event]) -> None:
     quality = happened.number([*happened.outcomes(events), decision][0], "quality")
     if quality is not None:
         key = digest(happened.DECISION, decision.subject)  # no id of a memory stays when that is forgotten
-        agent.sharing.told(agent.scope, key, happened.by_source(decision, quality))
+        agent.sharing.record_help(agent.scope, key, happened.by_source(decision, quality))
 
 
 def _from_others(agent: AgentContext, id: str) -> bool:
@@ -144,12 +143,12 @@ def _was_given(agent: AgentContext, id: str, by: datetime) -> bool:
     are counted.
     """
     if (shown := agent.get_recall(id)) is not None:
-        return shown.at <= by and shown.about.get(credit.SAYS) is not False
+        return shown.at <= by and shown.about.get(happened.SAYS) is not False
     if not arguments.is_id(id) or (memory := _find_readable(agent, id)) is None or memory.created_at > by:
         return False
     if agent.recent_recalls.was_shown(agent.scope, id):
         return True
-    return memory.access_count > 0 if memory.agent == agent.scope.agent else agent.sharing.showed(agent.scope, id)
+    return memory.access_count > 0 if memory.agent == agent.scope.agent else agent.sharing.was_shown(agent.scope, id)
 
 
 def _prepare(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tuple[Entry, tuple[str, ...]] | Receipt:
@@ -174,7 +173,7 @@ def _prepare(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tupl
         if cited := happened.cited(event):
             given = [id for id in cited if _was_given(agent, id, event.at)]
             shown = [one for id in given if (one := agent.get_recall(id)) is not None]
-            event = happened.with_given(event, given, credit.followed(shown, happened.text(event, "action")))
+            event = happened.with_given(event, given, happened.followed(shown, happened.text(event, "action")))
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):
         Quarantine(agent.store, agent.scope, agent.sources, agent.redactor).put(entry, IS_INSTRUCTION)
@@ -185,14 +184,14 @@ def _prepare(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tupl
 def _find_readable(agent: AgentContext, id: str) -> Memory | None:
     """Get a memory of the agent's own, or one that is shared with it."""
     (own,) = agent.store.get(agent.scope, [id])
-    return own or agent.sharing.borrow(agent.scope, [id], "cite").get(id)
+    return own or agent.sharing.get_shared(agent.scope, [id], "cite").get(id)
 
 
 def _cap_trust_by_sources(agent: AgentContext, memory: Memory) -> Memory:
     """Trust a memory no more than the least trusted of those it was derived from."""
     ids = [id for id in memory.provenance.sources if arguments.is_id(id)]
     own = [each for each in agent.store.get(agent.scope, ids) if each is not None]
-    lent = agent.sharing.borrow(agent.scope, [id for id in ids if id not in {m.id for m in own}], "cite")
+    lent = agent.sharing.get_shared(agent.scope, [id for id in ids if id not in {m.id for m in own}], "cite")
     trust = min([memory.trust, *(each.trust for each in (*own, *lent.values()))])
     return memory if trust == memory.trust else memory.model_copy(update={"trust": trust})
 

@@ -52,7 +52,7 @@ from engram.ports.completed import can
 from engram.recording.quarantine import QUARANTINE, apart
 from engram.retention import archive
 from engram.sharing.grants import Grants
-from engram.sharing.ledger import LEDGER, written
+from engram.sharing.ledger import LEDGER, grant_of
 from engram.sharing.lenders import INSTALLATION, LINEAGE, USES, topic
 from engram.system import batched
 from engram.text.terms import digest, normal_form, query_terms
@@ -452,7 +452,7 @@ class _TextMatcher:
         having = [id for id, memory in self.going.items() if label in memory.tags or _has_domain(memory, label)]
         if not having:
             return None
-        stays = self.brain._parts.sharing.about(self.scope, Subject(domains=(label,))) or frozenset()
+        stays = self.brain._parts.sharing.covered_by(self.scope, Subject(domains=(label,))) or frozenset()
         return None if stays - self.going.keys() else having[0]
 
 
@@ -506,7 +506,7 @@ def _redact_grants_and_holds(matcher: _TextMatcher) -> list[tuple[str, str]]:
     concerned = {grant.id: grant for grant in ledger.grants() if grant.involves(scope.agent)}
     told = defaultdict[str, list[Grant]](list)
     for event in brain.store.events_of(LEDGER, list(concerned)):  # all versions: it may have been stopped in between
-        told[event.subject].append(written(event))
+        told[event.subject].append(grant_of(event))
     for id, grant in concerned.items():
         if root := next((root for each in told[id] if (root := _memory_in_grant(matcher, each, grant))), None):
             ledger.reword(id, scope.agent, partial(_redact_grant, matcher))

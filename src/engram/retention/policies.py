@@ -24,7 +24,7 @@ from engram.model.memory import describe_error
 from engram.model.retention import ErasureReceipt, LegalHold, Retained, RetentionPolicy, RetentionReport
 from engram.ports import AuditAction, KeepsAudit, Scope, acting
 from engram.privacy import refuse_secret
-from engram.recording.draft import handle
+from engram.recording.input import handle
 from engram.retention import archive as archives
 from engram.retention import erasure
 

@@ -1,4 +1,4 @@
-"""Giving, asking for and taking back permissions: what an agent can do about its knowledge and that of others."""
+"""Request, offer, approve and revoke grants between agents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MOST_USES = 100_000
 
 
 class Grants:
-    """One agent's side of all grants: those it gives, and those it gets."""
+    """The grants that one agent gives or receives."""
 
     def __init__(
         self, store: Store, scope: Scope, sharing: Sharing, sources: Sources, clean: Callable[[str, str], Clean]
@@ -59,12 +59,13 @@ class Grants:
         expires: When | timedelta | None = None,
         key: str | None = None,
     ) -> Grant:
-        """Ask another agent for knowledge, and say what for; nothing is shared until it approves.
+        """Request access to another agent's knowledge for a purpose; nothing is shared until the owner approves.
 
-        A `key` makes it harmless to ask twice: the same one is the same grant. Raises `Conflict` if it is another's.
+        Repeating a request with the same `key` returns the same grant. Raises `Conflict` if the key belongs to a
+        different grant.
         """
         if owner == self._scope.agent:
-            raise InvalidInput("an agent may use its own knowledge; ask another one")
+            raise InvalidInput("an agent needs no grant for its own knowledge; request it from another agent")
         subject = self._subject(memories, patterns, domains, tags, everything=everything)
         grant = self._draft(
             GrantState.REQUESTED, Scope(owner), self._scope.agent, "agent", subject, rights, expires, key
@@ -85,7 +86,7 @@ class Grants:
         expires: When | timedelta | None = None,
         key: str | None = None,
     ) -> Grant:
-        """Offer knowledge to another agent; it is shared once that agent approves. `key` is that of `request`."""
+        """Offer knowledge to another agent; it is shared once that agent approves. `key` works as in `request`."""
         subject = self._own(self._subject(memories, patterns, domains, tags, everything=everything))
         receiver, audience = self._other(to)
         if audience != "agent":
@@ -108,10 +109,10 @@ class Grants:
         via: str = "",
         key: str | None = None,
     ) -> Grant:
-        """Share at once: with an agent, `group:NAME` or `everyone`. `via` shares on what another agent lent.
+        """Share at once with an agent, `group:NAME` or `everyone`; `via` reshares what a received grant covers.
 
-        `key` is that of `request`.
-        Raises `NotFound` for a memory or pattern that is not there, and `NotAllowed` for what may not be shared on.
+        `key` works as in `request`. Raises `NotFound` for a memory or pattern that does not exist, and `NotAllowed`
+        if the grant does not allow resharing.
         """
         subject = self._subject(memories, patterns, domains, tags, everything=everything)
         receiver, audience = self._other(to)
@@ -119,32 +120,32 @@ class Grants:
         if via:
             above = self.get(via)
             owner = Scope(above.owner)
-            self._may_share_on(above, arguments.several("rights", rights))
+            self._check_may_reshare(above, arguments.several("rights", rights))
             if audience == "agent" and receiver == above.owner:
-                raise InvalidInput(f"it is {receiver}'s own knowledge already")
+                raise InvalidInput(f"this knowledge belongs to {receiver} already; share it with another agent")
         else:
             subject = self._own(subject)
         grant = self._draft(GrantState.GRANTED, owner, receiver, audience, subject, rights, expires, key)
-        said = self._clean("purpose", purpose) if purpose else Clean("")
-        changes = {"purpose": said, "via": via, "decided_at": grant.made_at}
+        clean_purpose = self._clean("purpose", purpose) if purpose else Clean("")
+        changes = {"purpose": clean_purpose, "via": via, "decided_at": grant.made_at}
         return self._ledger.add(grant.model_copy(update=changes))
 
     def approve(self, id: str, *, rights: Names | None = None, expires: When | timedelta | None = None) -> Grant:
-        """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
+        """Approve a request, with other rights and another end if these are given, or an offer as it is."""
         now, by = self._ledger.now(), self._scope.agent
-        some, end = None if rights is None else self._rights(rights), self._end(expires)
-        return self._ledger.change(id, by, lambda grant: consent.approved(grant, by, now, some, end))
+        changed, end = None if rights is None else self._rights(rights), self._end(expires)
+        return self._ledger.change(id, by, lambda grant: consent.approved(grant, by, now, changed, end))
 
     def deny(self, id: str) -> Grant:
-        """Turn a request or an offer down."""
+        """Deny a request or an offer."""
         now, by = self._ledger.now(), self._scope.agent
         return self._ledger.change(id, by, lambda grant: consent.denied(grant, by, now))
 
     def revoke(self, id: str) -> Revocation:
-        """End a grant at once, and take back what was derived from it at its receivers.
+        """End a grant at once and quarantine what its receivers derived from it.
 
-        Copies made under it are set apart, and so are memories that cite what it covered; patterns and rates that
-        rested on it are without it from the next look on.
+        Quarantined are copies made under the grant, memories that cite what it covered or repeat it word for word, and
+        what was derived from these. Patterns and rates no longer include the shared knowledge from the next read on.
         """
         ledger, by = self._ledger, self._scope.agent
         before = ledger.grant(id)
@@ -152,39 +153,39 @@ class Grants:
             raise consent.unknown(id)
         grant = ledger.change(id, by, lambda known: consent.revoked(known, by, ledger.now()))
         with acting(by, grant=id):
-            return self._taken_back(grant, before)
+            return self._quarantine_derived(grant, before)
 
-    def _taken_back(self, grant: Grant, before: Grant) -> Revocation:
-        """Set apart, at its receivers, what was derived from a grant that has ended; it is told as it was before."""
-        ledger, ended = self._ledger, self._resting_on(grant)
+    def _quarantine_derived(self, grant: Grant, before: Grant) -> Revocation:
+        """Quarantine what receivers derived from a grant that has ended; `before` is the grant before it ended."""
+        ledger, ended = self._ledger, self._with_reshares(grant)
         copies, moved = 0, list[str]()
         for name, body in ledger.imported_sources().items():
             if body.get("grant") in {each.id for each in ended} and not body.get("quarantined"):
-                kept: dict[str, JsonValue] = {**body, "quarantined": True}
-                ledger.set_imported_source(name, kept)
+                quarantined: dict[str, JsonValue] = {**body, "quarantined": True}
+                ledger.set_imported_source(name, quarantined)
                 copies += len(self._store.search(Scope(name), Query(limit=1_000_000)))
         had: dict[str, Several] = {}
         seen: dict[str, set[str]] = {}
         for each in (before, *ended[1:]):
             used = self._sharing.uses(each.id, MOST_USES)
-            named = self._receivers(each) if each.state == GrantState.GRANTED else ()  # else its uses tell who had it
+            named = self._receivers(each) if each.state == GrantState.GRANTED else ()  # otherwise its uses name them
             for name in {use.agent for use in used}.union(named):
                 had.setdefault(name, []).append(each)
             for use in used:
                 seen.setdefault(use.agent, set()).update(use.memories)
         for name in sorted(had.keys() - {grant.owner}):
-            moved += self._take_back(Scope(name), had[name], seen.get(name, set()))
+            moved += self._quarantine_at(Scope(name), had[name], seen.get(name, set()))
         return Revocation(grant=grant, quarantined=tuple(moved), copies=copies)
 
-    def _resting_on(self, grant: Grant) -> Several:
-        """A grant and all that were shared on under it, however far."""
+    def _with_reshares(self, grant: Grant) -> Several:
+        """List a grant and every grant that reshares it, directly or through other grants."""
         found, every = [grant], self._ledger.grants()
         for each in found:
             found += [other for other in every if other.via == each.id and other not in found]
         return found
 
     def list(self, state: str | None = None) -> Several:
-        """The grants that this agent gives, gets, asked for or was offered, oldest first, as they stand now."""
+        """List the grants that this agent gave, received, requested or was offered, with their current state."""
         now = self._ledger.now()
         wanted = None if state is None else _state(state)
         found = [grant for grant in self._ledger.grants() if self._sees(grant)]
@@ -192,26 +193,26 @@ class Grants:
         return [grant for grant in shown if wanted in {None, grant.state}]
 
     def get(self, id: str) -> Grant:
-        """One of its grants, as it stands now. Raises `NotFound`."""
+        """Return one of the agent's grants in its current state. Raises `NotFound`."""
         grant = self._ledger.grant(id)
         if not self._sees(grant):
             raise consent.unknown(id)
         return grant.model_copy(update={"state": grant.state_at(self._ledger.now())})
 
     def uses(self, id: str, limit: int = 1000) -> Uses:
-        """Who used a grant for what; its owner sees all uses, others their own."""
+        """List the logged uses of a grant: all of them for its owner and its maker, otherwise the agent's own."""
         grant = self.get(id)
         mine = {grant.owner, grant.made_by}
         return [use for use in self._sharing.uses(id, limit) if self._scope.agent in {use.agent, *mine}]
 
     def sources(self) -> Lent:
-        """Those whose knowledge this agent may use, and how far it has reason to trust each."""
+        """List the sources that this agent may use, with the trust that each has earned."""
         return self._sharing.sources(self._scope)
 
-    def _take_back(self, receiver: Scope, ended: Several, seen: set[str]) -> Ids:
-        """Set apart what an agent derived from what grants covered, or repeats of it, and what it derived from that.
+    def _quarantine_at(self, receiver: Scope, ended: Several, seen: set[str]) -> Ids:
+        """Quarantine a receiver's memories that cite or repeat what ended grants covered, and derivations of them.
 
-        What another grant still lets it read stays.
+        Memories based only on what another grant still lets it read stay.
         """
         owner, mine = Scope(ended[0].owner), list(self._all(receiver))
         derived = [memory for memory in mine if memory.provenance.sources]
@@ -229,16 +230,16 @@ class Grants:
         return moved
 
     def _unreadable(self, reader: Scope, ids: set[str]) -> set[str]:
-        """Those of somebody else's memories that an agent may not read now."""
+        """Return those of other agents' memories that an agent may not read now."""
         for lender in self._sharing.lenders(reader, Right.READ) if ids else ():
             ids = ids - {memory.id for memory in lender.store.get(lender.scope, sorted(ids)) if memory is not None}
         return ids
 
     def _repeats(self, receiver: Scope, mine: Memories, grant: Grant) -> Ids:
-        """What an agent wrote down word for word of what a grant let it read, while it did.
+        """List memories that repeat, word for word, what a grant let the receiver read, written while it was in force.
 
-        Nothing else is compared: whoever is told that a guess was right has read what was not shared. What it did
-        itself, and what failed then, is its own experience, in whichever words.
+        Nothing else is compared: a match would reveal that a guess about unshared text was right. Decisions and
+        failures are left out: they are the receiver's own experience, whatever their wording.
         """
         chain = self._chain(grant)
         if not chain or not all(Right.READ in each.rights for each in chain):
@@ -247,43 +248,40 @@ class Grants:
         ends = [each.decided_at for each in chain if each.state == GrantState.REVOKED]
         ends += [each.expires_at for each in chain]
         known = [end for end in ends if end is not None]
-        said_only = [memory for memory in mine if event_of(memory) is None]
-        meanwhile = [m for m in said_only if m.created_at >= max(starts) and all(m.created_at <= end for end in known)]
+        statements = [memory for memory in mine if event_of(memory) is None]
+        meanwhile = [m for m in statements if m.created_at >= max(starts) and all(m.created_at <= end for end in known)]
         if not meanwhile:
             return []
         owner, covered = Scope(grant.owner), self._sharing.covered(chain)
-        lent = self._all(owner) if covered is None else self._store.get(owner, sorted(covered))
-        said: dict[str, list[Memory]] = {}
-        for memory in lent:
+        shared = self._all(owner) if covered is None else self._store.get(owner, sorted(covered))
+        by_text: dict[str, list[Memory]] = {}
+        for memory in shared:
             if memory is not None:
-                said.setdefault(normal_form(memory.text), []).append(memory)
+                by_text.setdefault(normal_form(memory.text), []).append(memory)
         same = {
-            m.id: [one.id for one in said.get(normal_form(m.text), ()) if one.created_at <= m.created_at]
+            m.id: [one.id for one in by_text.get(normal_form(m.text), ()) if one.created_at <= m.created_at]
             for m in meanwhile
         }
         unreadable = self._unreadable(receiver, {id for ids in same.values() for id in ids})
         return [id for id, ids in same.items() if not unreadable.isdisjoint(ids)]
 
     def _chain(self, grant: Grant) -> Several:
-        """A grant, and those it was shared on under; none if one of them is no more."""
+        """List a grant and the grants it reshares; empty if one of these no longer exists."""
         every, chain = {each.id: each for each in self._ledger.grants()}, [grant]
         while chain[-1].via in every:
             chain.append(every[chain[-1].via])
         return [] if chain[-1].via else chain
 
     def _drop_copies(self, scope: Scope, ids: Ids) -> None:
-        """What was taken back from an agent is in no copy that others have of its memories, either.
-
-        A copy that is held is set apart.
-        """
+        """Delete other agents' copies of quarantined memories; a copy under a hold is quarantined instead."""
         held = holds.active_holds(self._store) if ids else []
         for name, body in self._ledger.imported_sources().items() if ids else ():
             copies = [copy for copy in self._store.get(Scope(name), ids) if copy is not None]
-            begun = [copy.metadata.get(LINEAGE) for copy in copies]
+            lineages = [copy.metadata.get(LINEAGE) for copy in copies]
             theirs = [
                 c
-                for c, told in zip(copies, begun, strict=True)
-                if isinstance(told, dict) and told.get("agent") == scope.agent
+                for c, lineage in zip(copies, lineages, strict=True)
+                if isinstance(lineage, dict) and lineage.get("agent") == scope.agent
             ]
             receiver = Scope(str(body["receiver"]))
             kept = [(Entry(c), TAKEN_BACK) for c in theirs if holds.find_hold(held, receiver.agent, c)]
@@ -310,19 +308,19 @@ class Grants:
             return True
         return grant.audience == "group" and self._scope.agent in self._ledger.groups().get(grant.receiver, ())
 
-    def _may_share_on(self, above: Grant, rights: Iterable[str]) -> None:
+    def _check_may_reshare(self, above: Grant, rights: Iterable[str]) -> None:
         wanted = {Right(right) for right in self._rights(rights)} | {Right.RESHARE}
         for right in wanted:
             chains = self._ledger.active(self._scope.agent, right)
             if not any(chain[0].id == above.id for chain in chains):
-                raise NotAllowed(f"grant {above.id!a} does not let you share on with the right to {right}")
+                raise NotAllowed(f"grant {above.id!a} does not let you reshare with the right `{right}`")
 
     def _own(self, subject: Subject) -> Subject:
-        """The same, with the patterns that it means, if this agent has what it names. Raises `NotFound`."""
+        """Check that this agent has what a subject names, and resolve its pattern names. Raises `NotFound`."""
         for id, memory in zip(subject.memories, self._store.get(self._scope, subject.memories), strict=True):
             if memory is None:
                 raise NotFound(f"there is no memory {id!a}", hint=Hint("memory list"))
-        names = tuple(self._sharing.meant_pattern(self._scope, name) for name in subject.patterns)
+        names = tuple(self._sharing.resolve_pattern(self._scope, name) for name in subject.patterns)
         return subject.model_copy(update={"patterns": names})
 
     def _draft(
@@ -367,7 +365,7 @@ class Grants:
     def _other(self, to: str) -> tuple[str, Literal["agent", "group", "everyone"]]:
         receiver, audience = consent.audience_of(to)
         if audience == "agent" and receiver == self._scope.agent:
-            raise InvalidInput("an agent may use its own knowledge; share it with another one")
+            raise InvalidInput("an agent needs no grant for its own knowledge; share it with another agent")
         return receiver, audience
 
     @staticmethod

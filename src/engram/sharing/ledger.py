@@ -1,7 +1,7 @@
-"""The ledger of grants: an append-only log from which everybody's permissions are folded.
+"""The ledger of grants: an append-only log from which all permissions are computed.
 
-Two who change one grant at the same time cannot both succeed: each version is written once. Whoever asks reads what
-was written since, so that a revocation ends a grant at once, in every process.
+Each version of a grant is written once, so of two simultaneous changes only one succeeds. Every query first reads what
+was written since the last one, so a revocation takes effect at once, in every process.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from engram.ports.completed import require
 from engram.privacy import refuse_secret
 
 LEDGER = Scope("\x1fledger")
-"""The reserved scope that keeps the log; no agent can have its name."""
+"""The reserved scope of the log; no agent can have its name."""
 LINEAGE = "lineage"
-"""Where the metadata of a copy say whose memory it is a copy of, and in which database it began."""
+"""The metadata field of a copy with the agent and the database that its original comes from."""
 GRANT, GROUP, ANNEX, BY = "grant", "group", "annex", "by"
 PAGE = 1000
 OPEN = frozenset({GrantState.REQUESTED, GrantState.OFFERED})
@@ -46,17 +46,17 @@ class Ledger:
         self._imported_sources: dict[str, dict[str, JsonValue]] = {}
 
     def now(self) -> datetime:
-        """The time, which never runs back behind what is written: an expired grant stays expired."""
+        """Return the time, at least that of the newest entry: an expired grant stays expired if clocks are set back."""
         return max(self._sources.now(), self._newest)
 
     def grants(self) -> list[Grant]:
-        """All grants, oldest first."""
+        """List all grants, oldest first."""
         with self._lock:
             self._read()
             return list(self._grants.values())
 
     def groups(self) -> dict[str, frozenset[str]]:
-        """The groups and who is in them."""
+        """Return the groups that have members, with their members."""
         with self._lock:
             self._read()
             return {name: members for name, (_, members) in self._groups.items() if members}
@@ -69,7 +69,7 @@ class Ledger:
         return {name: body for name, body in found.items() if receiver is None or body["receiver"] == receiver}
 
     def grant(self, id: str) -> Grant:
-        """The grant with this id. Raises `NotFound`."""
+        """Return the grant with this id. Raises `NotFound`."""
         with self._lock:
             self._read()
             known = self._grants.get(id)
@@ -78,7 +78,7 @@ class Ledger:
         return known
 
     def add(self, grant: Grant) -> Grant:
-        """Write down a new grant; the one that is there, if it is the same. Raises `Conflict` if it is another."""
+        """Add a grant, or return the existing one if it is the same. Raises `Conflict` if its id belongs to another."""
         if self._append(f"{grant.id}:1", GRANT, grant.id, grant.model_dump(mode="json") | {BY: grant.made_by}):
             return grant
         known = self.grant(grant.id)
@@ -87,7 +87,7 @@ class Ledger:
         return known
 
     def change(self, id: str, by: str, decide: Callable[[Grant], Grant]) -> Grant:
-        """Write the next version of a grant, on somebody's word; `decide` sees the newest one, and may refuse."""
+        """Write the next version of a grant on behalf of `by`; `decide` gets the newest version and may raise."""
         while True:
             known = self.grant(id)
             fresh = decide(known)
@@ -97,13 +97,13 @@ class Ledger:
             if self._append(f"{id}:{fresh.version}", GRANT, id, fresh.model_dump(mode="json") | {BY: by}):
                 return fresh
 
-    def reword(self, id: str, by: str, say: Callable[[Grant], Grant]) -> bool:
-        """Say a grant in other words, and take away the words that it had; whether there were others.
+    def reword(self, id: str, by: str, rewrite: Callable[[Grant], Grant]) -> bool:
+        """Replace the text of a grant and delete its earlier versions; return `True` if the text changed.
 
-        The new words are written first: stopped in between, call it again.
+        The new version is written first: if interrupted, call it again.
         """
         with acting(by, "grant.reword"):
-            before, newest = self.grant(id), self.change(id, by, say)
+            before, newest = self.grant(id), self.change(id, by, rewrite)
             old = [f"{id}:{version}" for version in range(1, newest.version)]
             if old:
                 self._events.delete_events(LEDGER, old)
@@ -112,9 +112,9 @@ class Ledger:
     def regroup(
         self, name: str, *, add: Iterable[str] = (), remove: Iterable[str] = (), redactor: Redactor | None = None
     ) -> frozenset[str]:
-        """Change who is in a group, one by one; its members after that.
+        """Add and remove members of a group, one at a time, and return its members.
 
-        Raises `InvalidInput`, and nothing has changed, if a new name holds a secret.
+        Raises `InvalidInput` before any change if a new name contains a secret.
         """
         added, removed = set(add), set(remove)
         for each in sorted(added):
@@ -143,10 +143,12 @@ class Ledger:
         """Store the data of an imported source, replacing the old."""
         self._append(self._sources.new_id(), ANNEX, scope, body | {"scope": scope})
 
-    def lent_to(self, receiver: str, right: Right) -> tuple[list[tuple[Grant, ...]], dict[str, dict[str, JsonValue]]]:
-        """What gives an agent a right now, and its imported sources, from one look at the log.
+    def shared_with(
+        self, receiver: str, right: Right
+    ) -> tuple[list[tuple[Grant, ...]], dict[str, dict[str, JsonValue]]]:
+        """Return the grants that give an agent a right now, and its imported sources, from one read of the log.
 
-        Each grant comes with those it was shared on under, the owner's last.
+        Each grant is followed by the grants it reshares, the owner's last.
         """
         with self._lock:
             self._read()
@@ -169,11 +171,11 @@ class Ledger:
         return found, imported
 
     def active(self, receiver: str, right: Right) -> list[tuple[Grant, ...]]:
-        """The grants that give an agent a right now, each with those it was shared on under, the owner's last."""
-        return self.lent_to(receiver, right)[0]
+        """List the grants that give an agent a right now, each followed by the grants it reshares, the owner's last."""
+        return self.shared_with(receiver, right)[0]
 
     def receivers(self, grant: Grant) -> list[str]:
-        """The agents that a grant names, by itself or through its group; none for `everyone`."""
+        """List the agents that a grant names, directly or through its group; empty for `everyone`."""
         if grant.audience == "agent":
             return [grant.receiver]
         return sorted(self.groups().get(grant.receiver, ())) if grant.audience == "group" else []
@@ -192,13 +194,13 @@ class Ledger:
     def _fold(self, event: Event) -> None:
         self._newest = max(self._newest, event.at)
         if event.kind == GRANT:
-            grant = written(event)
+            grant = grant_of(event)
             self._grants[grant.id] = grant
         elif event.kind == GROUP:
             members, version = event.body["members"], event.body["version"]
             if isinstance(members, list) and isinstance(version, int):
                 self._groups[str(event.body["name"])] = (version, frozenset(str(each) for each in members))
-        elif event.kind == FORGOTTEN:  # a version of a grant, of one whose owner or receiver is no more if the newest
+        elif event.kind == FORGOTTEN:  # the newest version is deleted only when its owner or receiver is erased
             id, _, version = str(event.body.get("id")).rpartition(":")
             if id in self._grants and version == str(self._grants[id].version):
                 del self._grants[id]
@@ -209,17 +211,17 @@ class Ledger:
                 self._imported_sources[event.subject] = dict(event.body)
 
 
-def written(event: Event) -> Grant:
-    """The version of a grant that an event keeps."""
+def grant_of(event: Event) -> Grant:
+    """Return the version of a grant that an event stores."""
     return Grant.model_validate({name: value for name, value in event.body.items() if name != BY})
 
 
 _NEVER_CHANGED = ("owner", "receiver", "audience", "subject", "purpose", "via", "made_by")
-"""What a grant says in all of its versions."""
+"""The fields that are the same in all versions of a grant."""
 
 
 def _chain(grant: Grant, grants: dict[str, Grant]) -> tuple[Grant, ...] | None:
-    """A grant and those it rests on; `None` if one of them is missing."""
+    """Return a grant and the grants it reshares; `None` if one of these is missing."""
     chain = [grant]
     while chain[-1].via:
         above = grants.get(chain[-1].via)
@@ -238,7 +240,7 @@ def _reaches(grant: Grant, agent: str, groups: dict[str, tuple[int, frozenset[st
 
 
 def unknown(id: str) -> NotFound:
-    """There is no such grant, or it is none of the asker's business: both answer in the same way."""
+    """Make the error for a grant that does not exist or that the caller may not see; they are not distinguished."""
     return NotFound(f"there is no grant {id!a}", hint=Hint("grant list"))
 
 
@@ -250,7 +252,7 @@ def subject_of(
     *,
     everything: bool = False,
 ) -> Subject:
-    """What is shared. Raises `InvalidInput` if that is nothing."""
+    """Build the subject of a grant. Raises `InvalidInput` if it names nothing."""
     try:
         return Subject(
             memories=tuple(memories),
@@ -264,7 +266,7 @@ def subject_of(
 
 
 def audience_of(to: str, redactor: Redactor | None = None) -> tuple[str, Literal["agent", "group", "everyone"]]:
-    """Who is meant: `everyone`, `group:NAME`, or an agent. Raises `InvalidInput` for a name that holds a secret."""
+    """Parse a receiver: `everyone`, `group:NAME` or an agent. Raises `InvalidInput` if the name contains a secret."""
     if to == EVERYONE:
         return EVERYONE, "everyone"
     refuse_secret(redactor, to, "the receiver's name")
@@ -283,13 +285,13 @@ def approved(
     rights: tuple[Right, ...] | None,
     expires_at: datetime | None,
 ) -> Grant:
-    """A request or an offer that was agreed to by the other side."""
-    _decides(grant, by, "approve")
+    """Return a request or an offer as approved by the other side."""
+    _check_decider(grant, by, "approve")
     if grant.state not in OPEN:
-        raise Conflict(f"grant {grant.id} is {grant.state_at(now)} already; ask for a new one, or share anew")
+        raise Conflict(f"grant {grant.id} is {grant.state_at(now)} already; request or share it again")
     giver = grant.state == GrantState.REQUESTED
     if not giver and (rights is not None or expires_at is not None):
-        raise NotAllowed("only the owner says which rights an offer has and when it ends; approve it as it is, or not")
+        raise NotAllowed("only the owner sets the rights and the end of an offer; approve it as it is, or deny it")
     changes: dict[str, object] = {"state": GrantState.GRANTED, "decided_at": now}
     if rights is not None:
         changes["rights"] = rights
@@ -299,8 +301,8 @@ def approved(
 
 
 def denied(grant: Grant, by: str, now: datetime) -> Grant:
-    """A request or an offer that was turned down."""
-    _decides(grant, by, "deny")
+    """Return a request or an offer as denied."""
+    _check_decider(grant, by, "deny")
     if grant.state == GrantState.DENIED:
         return grant
     if grant.state not in OPEN:
@@ -309,7 +311,7 @@ def denied(grant: Grant, by: str, now: datetime) -> Grant:
 
 
 def revoked(grant: Grant, by: str, now: datetime) -> Grant:
-    """A grant that its owner takes back, or that somebody who gave, asked or received it gives up."""
+    """Return a grant as revoked by its owner, its receiver or the agent that made it."""
     if not grant.involves(by):
         raise unknown(grant.id)
     if grant.state in {GrantState.REVOKED, GrantState.DENIED}:
@@ -317,9 +319,9 @@ def revoked(grant: Grant, by: str, now: datetime) -> Grant:
     return grant.model_copy(update={"state": GrantState.REVOKED, "decided_at": now})
 
 
-def _decides(grant: Grant, by: str, what: str) -> None:
+def _check_decider(grant: Grant, by: str, decision: str) -> None:
     if not grant.involves(by):
         raise unknown(grant.id)
     decider = grant.receiver if grant.made_by == grant.owner else grant.owner
     if by != decider:
-        raise NotAllowed(f"{decider!a} has to {what} grant {grant.id}, not {by!a}")
+        raise NotAllowed(f"{decider!a} has to {decision} grant {grant.id}, not {by!a}")

@@ -1,6 +1,6 @@
-"""Whose knowledge an agent may use besides its own: by grants, through lenses, and by imports.
+"""The sources that an agent may use besides its own memories: other agents by grants, and imported files.
 
-Nothing that is lent is copied into the agent's own memories; each lender keeps its name, and earns its trust.
+Shared memories are not copied into the agent's own; each source is named on what it shares, and earns its own trust.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from engram.sharing.lens import Lens, lens
 from engram.text.terms import digest, normal_form
 
 USES = Scope("\x1fuses")
-"""The reserved scope that keeps who used which grant."""
+"""The reserved scope that logs the uses of grants."""
 INSTALLATION = "installation"
-"""The setting with the name of this database, by which others know it."""
+"""The setting with the id of this database in the knowledge files that it exports."""
 SINCE = "since"
 """Field of an imported source with the time of the last unsigned import."""
 LENT = frozenset({Origin.SHARED, Origin.IMPORTED})
 FIRST_TRUST = Beta(1.5, 3.5)
-"""What is believed of a source before it has helped or hindered: 0.3."""
+"""The trust of a source before it has helped or hindered: 0.3 on average."""
 LEAST_WEIGHT = 0.6
-"""What the score of a lent memory is worth if its source is not trusted at all."""
+"""The factor on the score of a shared memory whose source has no trust at all."""
 MOST = 1_000_000
 NAMED = 20
 LENSES = 64
 UNSIGNED = "unsigned"
-"""Whoever does not sign can call himself anything: all of them have one voice together."""
+"""The voice of all unsigned imports together, since an unsigned file can claim any author."""
 SHOWING = frozenset({"recall", "list"})
-"""The uses of a grant in which memories are shown to the one who uses it."""
+"""The uses of a grant that show memories to its receiver."""
 TRUST, USED = "source", "use"
 _DOMAINS = frozenset({MemoryType.KNOWLEDGE, MemoryType.DECISION, MemoryType.FAILURE})
 _IN_CONTEXTS = frozenset({MemoryType.DECISION, MemoryType.FAILURE, MemoryType.SUCCESS})
@@ -52,7 +52,7 @@ _IN_CONTEXTS = frozenset({MemoryType.DECISION, MemoryType.FAILURE, MemoryType.SU
 
 @dataclass(frozen=True, slots=True)
 class Lender:
-    """Somebody whose knowledge may be used: who it is, by which grant or import, and where it is."""
+    """A source that an agent may use: its name, the grant or import that allows it, and its memories."""
 
     name: str
     key: str
@@ -63,10 +63,10 @@ class Lender:
     origin: Origin
     grants: tuple[Grant, ...] = ()
     since: datetime | None = None
-    """From when on it counts that it helped, if nothing proves that it was the same one before."""
+    """The time from which its help counts, if nothing proves that earlier imports came from the same source."""
 
     def as_lent(self, memory: Memory, trust: float) -> Memory:
-        """A memory as its borrower sees it: whose it is, how it came, and no more trusted than who lent it."""
+        """Return a memory as the reader sees it: with its owner and origin, and trusted no more than its source."""
         provenance = memory.provenance.model_copy(update={"origin": self.origin})
         changes = {"agent": self.name, "provenance": provenance, "trust": min(memory.trust, trust)}
         return memory.model_copy(update=changes)
@@ -77,7 +77,7 @@ def _was_known(failure: FailurePattern, by: datetime | None) -> bool:
 
 
 class Sharing:
-    """Who lends to whom in one database."""
+    """The knowledge shared between the agents of one database: sources, what grants cover, use and trust."""
 
     def __init__(
         self,
@@ -93,17 +93,17 @@ class Sharing:
         self._near = near
         self._clean = clean
         self.ledger = Ledger(store, sources)
-        """Grants, groups and imported sources; none on a store that keeps no events."""
+        """Grants, groups and imported sources; empty on a store without events."""
         self._lenses: OrderedDict[tuple[str, str], tuple[Lens, Experience]] = OrderedDict()
         self._fields: dict[tuple[str, str], tuple[str, ...]] = {}
         self._met: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    # Who lends -----------------------------------------------------------------------------------------
+    # Sources -------------------------------------------------------------------------------------------
 
     def lenders(self, reader: Scope, right: Right) -> list[Lender]:
-        """Those whose knowledge an agent may read or learn from now."""
-        chains, imported = self.ledger.lent_to(reader.agent, right)
+        """List the sources that an agent may now read or learn from."""
+        chains, imported = self.ledger.shared_with(reader.agent, right)
         found = [self._by_grant(reader, chain) for chain in chains]
         by_id = {chain[0].id: chain for chain in chains}
         signed_first = sorted(imported.items(), key=lambda item: (not item[1].get("signer"), item[0]))
@@ -112,8 +112,8 @@ class Sharing:
                 continue
             if not (grant := str(body.get("grant") or "")):
                 found.append(self._imported_lender(name, body))
-            elif grant in by_id:  # a copy is worth what the grant is that it was made under, at this moment
-                found.append(self._copied(reader, name, body, by_id[grant]))
+            elif grant in by_id:  # a copy can be used only as far as the grant it was made under allows now
+                found.append(self._merged_copy(reader, name, body, by_id[grant]))
         return found
 
     def importers(self) -> frozenset[str]:
@@ -126,7 +126,7 @@ class Sharing:
         ids = self.covered(chain)
         with self._lock:
             view, experience = self._lenses.get((grant.id, reader.agent), (None, None))
-            if view is None or experience is None or not self._grew(view, experience, ids):
+            if view is None or experience is None or not self._can_extend(view, experience, ids):
                 view = lens(self._store, owner, reader, ids)
                 experience = Experience(view)
             view.ids = ids
@@ -137,8 +137,8 @@ class Sharing:
         learning = Learning(view, owner, experience, self._sources, self._near, self._clean)
         return Lender(grant.owner, f"agent:{grant.owner}", grant.id, owner, view, learning, Origin.SHARED, chain)
 
-    def _grew(self, view: Lens, experience: Experience, ids: frozenset[str] | None) -> bool:
-        """Whether what was learned through a lens can go on: only newer things were added to what is covered."""
+    def _can_extend(self, view: Lens, experience: Experience, ids: frozenset[str] | None) -> bool:
+        """Check that learning through a lens can continue: the coverage gained only memories with newer events."""
         if view.ids == ids:
             return True
         if view.ids is None or ids is None or not view.ids <= ids:
@@ -155,31 +155,32 @@ class Sharing:
         key, id = f"import:{source}", str(body["id"])
         return Lender(source, key, id, scope, self._store, learning, Origin.IMPORTED, since=since)
 
-    def _copied(self, reader: Scope, name: str, body: Mapping[str, JsonValue], chain: tuple[Grant, ...]) -> Lender:
+    def _merged_copy(self, reader: Scope, name: str, body: Mapping[str, JsonValue], chain: tuple[Grant, ...]) -> Lender:
         scope, owner = Scope(name), chain[0].owner
         view = lens(self._store, scope, reader, self.covered(chain))
         learning = Learning(view, scope, Experience(view), self._sources, self._near, self._clean)
         learning.voice = owner
         return Lender(owner, f"agent:{owner}", f"{chain[0].id}:copy", scope, view, learning, Origin.SHARED, chain)
 
-    # What is covered -----------------------------------------------------------------------------------
+    # Coverage ------------------------------------------------------------------------------------------
 
     def covered(self, chain: Sequence[Grant]) -> frozenset[str] | None:
-        """The memories that a grant covers, and all those it was shared on under; `None` for everything."""
+        """Return the memories covered by a grant and by every grant that it reshares; `None` for everything."""
         owner, found = Scope(chain[0].owner), None
         for grant in chain:
-            ids = self.about(owner, grant.subject, by=grant.decided_at or grant.made_at)
+            ids = self.covered_by(owner, grant.subject, by=grant.decided_at or grant.made_at)
             found = ids if found is None else found if ids is None else found & ids
         return found
 
-    def about(
+    def covered_by(
         self, owner: Scope, subject: Subject, *, named: bool = False, by: datetime | None = None
     ) -> frozenset[str] | None:
-        """The memories of an agent that a subject names; `None` for all of them.
+        """Return the memories of an agent that a subject names; `None` for all of them.
 
-        Patterns are those that had the name at the time `by`, so that nothing else comes under a grant by getting it.
-        With `named`, a decision or failure is also of a domain that its context has as a word, such as auth in
-        `api-auth-timeout`. A grant never covers that much: its owner agreed to what says itself what it is about.
+        A pattern counts only if it had its name at the time `by`, so that a later pattern of the same name is not
+        covered. With `named`, a domain also includes decisions, failures and successes that have it as a word in their
+        context, such as auth in `api-auth-timeout`; grants leave this out, since their owner agreed only to memories
+        that state the domain themselves.
         """
         if subject.everything:
             return None
@@ -196,9 +197,9 @@ class Sharing:
         return frozenset(ids)
 
     def pattern(self, owner: Scope, name: str, by: datetime | None = None) -> frozenset[str] | None:
-        """The episodes behind a learned pattern; `None` if there is none of this name, or was none at the time `by`.
+        """Return the episodes behind a learned pattern; `None` if none has this name, or had it at the time `by`.
 
-        A grant that names a failure as an earlier version did means what that name can have meant.
+        A name that earlier versions gave to failures stands for all failures that can have had it.
         """
         found = self.known_pattern(owner, name, by)
         if found is not None:
@@ -207,9 +208,9 @@ class Sharing:
         return frozenset(id for failure in formerly for id in failure.episodes) if formerly else None
 
     def known_pattern(self, owner: Scope, name: str, by: datetime | None = None) -> tuple[str, frozenset[str]] | None:
-        """The id of a learned pattern, and the episodes behind it; `None` if there is none of this name.
+        """Return the id of a learned pattern and the episodes behind it; `None` if none has this name.
 
-        A failure takes its name from an approach that had it, and had not at the time `by` if it came later.
+        If a failure and a success pattern share a name, it means the failure, unless that was first seen after `by`.
         """
         learning = self._learning_of(owner)
         failure = learning.failure(name)
@@ -226,10 +227,10 @@ class Sharing:
     def _learning_of(self, owner: Scope) -> Learning:
         return Learning(self._store, owner, self._experience, self._sources, self._near, self._clean)
 
-    def meant_pattern(self, owner: Scope, word: str) -> str:
-        """The name of the one learned pattern that a word means, by its name or by what it is about.
+    def resolve_pattern(self, owner: Scope, word: str) -> str:
+        """Resolve a name or a subject word to the name of the one learned pattern that it matches.
 
-        Raises `NotFound` if there is none, and `InvalidInput` with their names if there are several.
+        Raises `NotFound` if none matches, and `InvalidInput` with their names if several do.
         """
         learning = self._learning_of(owner)
         if learning.failure(word) is not None:
@@ -255,13 +256,13 @@ class Sharing:
         return word if word in found[0] else found[0].name
 
     def _labels(self, owner: Scope, ids: Sequence[str]) -> Iterator[str]:
-        """The tags and domains of some memories, of the first few."""
+        """Yield the tags and domains of the first few of these memories."""
         for memory in self._store.get(owner, ids[:NAMED]):
             if memory is not None:
                 yield from (*memory.tags, *_domains(memory))
 
     def _of_domains(self, owner: Scope, domains: set[str]) -> set[str]:
-        """Memories that say themselves which domain they are of; what they say never changes, so it is read once."""
+        """Find the memories that state one of these domains; a memory's domain never changes, so it is read once."""
         found = [match.id for match in self._store.search(owner, Query(where=Filter(kinds=_DOMAINS), limit=MOST))]
         fresh = [id for id in found if (owner.agent, id) not in self._fields]
         for memory in self._store.get(owner, fresh):
@@ -281,8 +282,8 @@ class Sharing:
 
     # Use and trust -------------------------------------------------------------------------------------
 
-    def used(self, reader: Scope, lender: Lender, action: str, count: int, ids: Iterable[str] = ()) -> None:
-        """Write down that a lender's knowledge was used, under every grant that allowed it."""
+    def log_use(self, reader: Scope, lender: Lender, action: str, count: int, ids: Iterable[str] = ()) -> None:
+        """Log a use of a lender's knowledge under every grant that allowed it."""
         if not count:
             return
         some, now = list(ids)[:NAMED], self._sources.now()
@@ -291,11 +292,11 @@ class Sharing:
             Event(self._sources.new_id(), USED, now, grant.id, f"{USED}:{grant.id}", body | {"owner": grant.owner})
             for grant in lender.grants
         ]
-        for event in events:  # each is an entry of the audit trail of its own
+        for event in events:  # one at a time, so that each is an audit entry of its own
             self._store.append(USES, [event])
 
     def uses(self, grant: str, limit: int = 1000) -> list[GrantUse]:
-        """The newest uses of a grant, the oldest of them first."""
+        """List the newest uses of a grant, oldest first."""
         return [
             GrantUse(
                 grant=grant,
@@ -308,8 +309,8 @@ class Sharing:
             for event in self._store.events_by_topic(USES, f"{USED}:{grant}", limit)
         ]
 
-    def showed(self, reader: Scope, id: str) -> bool:
-        """Tell whether a lent or imported memory was shown to an agent, by a recall or a list."""
+    def was_shown(self, reader: Scope, id: str) -> bool:
+        """Check if a shared or imported memory was shown to an agent by a recall or a list."""
         for lender in self.lenders(reader, Right.READ):
             (memory,) = lender.store.get(lender.scope, [id])
             uses = self.uses(lender.grants[0].id) if lender.grants and memory is not None else []
@@ -320,7 +321,7 @@ class Sharing:
         return False
 
     def trust(self, reader: Scope, key: str, since: datetime | None = None) -> Beta:
-        """What an agent believes of a source, from how often it helped, since when that counts, and hindered."""
+        """Return an agent's trust in a source, from how much it helped (`since` a time, if given) and hindered."""
         belief = FIRST_TRUST
         for event in self._store.events_by_topic(reader, topic(key), 1000):
             helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
@@ -328,8 +329,8 @@ class Sharing:
             belief = Beta(belief.a + (helped if proven else 0.0), belief.b + hindered)
         return belief
 
-    def told(self, reader: Scope, recall: str, shares: Mapping[str, tuple[float, float]]) -> None:
-        """Count how far each source, by its topic, helped and hindered in one recall; each recall counts once."""
+    def record_help(self, reader: Scope, recall: str, shares: Mapping[str, tuple[float, float]]) -> None:
+        """Record how far each source, by its topic, helped and hindered in one recall; each recall counts once."""
         if not shares:
             return
         now = self._sources.now()
@@ -340,7 +341,7 @@ class Sharing:
         self._store.append(reader, events)
 
     def sources(self, reader: Scope) -> list[Source]:
-        """Those an agent may learn from or read, and how far it has reason to trust each."""
+        """List the sources that an agent may read or learn from, with its trust in each."""
         both = {each.id: each for right in (Right.READ, Right.LEARN) for each in self.lenders(reader, right)}
         found = []
         for lender in both.values():
@@ -360,8 +361,8 @@ class Sharing:
 
     # Reading -------------------------------------------------------------------------------------------
 
-    def borrow(self, reader: Scope, ids: Sequence[str], action: str) -> dict[str, Memory]:
-        """Lent memories by id, as far as the agent may read them; the use is written down."""
+    def get_shared(self, reader: Scope, ids: Sequence[str], action: str) -> dict[str, Memory]:
+        """Return shared memories by id, as far as the agent may read them, and log the use."""
         found: dict[str, Memory] = {}
         missing = list(ids)
         for lender in self.lenders(reader, Right.READ) if missing else []:
@@ -369,32 +370,32 @@ class Sharing:
             if lent:
                 trust = self.trust(reader, lender.key, lender.since).mean
                 found |= {memory.id: lender.as_lent(memory, trust) for memory in lent}
-                self.used(reader, lender, action, len(lent), [memory.id for memory in lent])
+                self.log_use(reader, lender, action, len(lent), [memory.id for memory in lent])
                 missing = [id for id in missing if id not in found]
         return found
 
-    def listed(self, reader: Scope, query: Query) -> list[Memory]:
-        """What is lent, by a query that lists; the use is written down."""
+    def list_shared(self, reader: Scope, query: Query) -> list[Memory]:
+        """List the memories shared with an agent that match a query, and log the use."""
         found = []
         for lender in self.lenders(reader, Right.READ):
             ids = [match.id for match in lender.store.search(lender.scope, query)]
             lent = [memory for memory in lender.store.get(lender.scope, ids) if memory is not None]
             trust = self.trust(reader, lender.key, lender.since).mean if lent else 0.0
             found += [lender.as_lent(memory, trust) for memory in lent]
-            self.used(reader, lender, "list", len(lent), ids)
+            self.log_use(reader, lender, "list", len(lent), ids)
         return found
 
-    def hits(
-        self, reader: Scope, look: Callable[[Store, Scope], Sequence[Hit]], own: Sequence[Hit]
+    def merge_hits(
+        self, reader: Scope, search: Callable[[Store, Scope], Sequence[Hit]], own: Sequence[Hit]
     ) -> tuple[list[Hit], dict[str, Lender]]:
-        """The agent's own hits with those of its lenders, best first, and which lender each of these came from.
+        """Merge the agent's own hits with those of its lenders, best first; also return the lender of each shared hit.
 
-        What is lent counts less the less its source is trusted; what is the agent's own is never shown twice.
+        The score of a shared hit is reduced by the lack of trust in its source; every memory appears once.
         """
         known = {hit.id for hit in own}
         merged, lent = list(own), dict[str, Lender]()
         for lender in self.lenders(reader, Right.READ):
-            found = [hit for hit in look(lender.store, lender.scope) if hit.id not in known]
+            found = [hit for hit in search(lender.store, lender.scope) if hit.id not in known]
             if not found:
                 continue
             trust = self.trust(reader, lender.key, lender.since).mean
@@ -407,28 +408,28 @@ class Sharing:
                 merged.append(hit.model_copy(update={"memory": memory, "score": hit.score * weight, "why": why}))
         return sorted(merged, key=lambda hit: -hit.score) if lent else merged, lent
 
-    def note_hits(self, reader: Scope, shown: Sequence[Hit], lent: Mapping[str, Lender]) -> None:
-        """Write down whose memories were shown."""
+    def log_hits(self, reader: Scope, shown: Sequence[Hit], lent: Mapping[str, Lender]) -> None:
+        """Log the lenders whose memories were shown."""
         by_lender: dict[str, list[str]] = {}
         lenders = {lender.id: lender for lender in lent.values()}
         for hit in shown:
             if hit.id in lent:
                 by_lender.setdefault(lent[hit.id].id, []).append(hit.id)
         for id, ids in by_lender.items():
-            self.used(reader, lenders[id], "recall", len(ids), ids)
+            self.log_use(reader, lenders[id], "recall", len(ids), ids)
             if not lenders[id].grants:
                 self._store.touch(lenders[id].scope, ids, self._sources.now())
-            self._meet(reader, lenders[id].key)
+            self._log_first_use(reader, lenders[id].key)
 
-    def _meet(self, reader: Scope, key: str) -> None:
-        """Write down that an agent has used a source, so that there is somebody to tell how that went."""
+    def _log_first_use(self, reader: Scope, key: str) -> None:
+        """Record an agent's first use of a source, so that outcomes can be attributed to it."""
         if (reader.agent, key) not in self._met:
-            self.told(reader, "met", {topic(key): (0.0, 0.0)})
+            self.record_help(reader, "met", {topic(key): (0.0, 0.0)})
             self._met.add((reader.agent, key))
 
 
 def import_scope(receiver: Scope, source: str) -> Scope:
-    """The reserved scope that keeps what an agent imported from a source."""
+    """Return the reserved scope of what an agent imported from a source."""
     return Scope(f"\x1fannex:{digest(receiver.agent, source)}")
 
 
@@ -439,12 +440,12 @@ def _domains(memory: Memory) -> tuple[str, ...]:
 
 
 def _context_words(memory: Memory) -> frozenset[str]:
-    said = getattr(memory.content, "decision_context", "") or getattr(memory.content, "context_signature", "")
-    return frozenset(name_words(f"{memory.context} {said}"))
+    stated = getattr(memory.content, "decision_context", "") or getattr(memory.content, "context_signature", "")
+    return frozenset(name_words(f"{memory.context} {stated}"))
 
 
 def topic(key: str) -> str:
-    """What stands for a source where an agent keeps how far it helped: no name, so that none is left behind."""
+    """Return the topic under which an agent stores the help of a source: a digest, so that no name is stored."""
     return digest(TRUST, key)
 
 

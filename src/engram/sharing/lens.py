@@ -1,4 +1,4 @@
-"""Somebody else's scope, seen through a grant: only what it covers is there, and nothing can be written."""
+"""A read-only view of another agent's memories, limited to what a grant covers."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from engram.ports import (
 from engram.ports.completed import Fallbacks, can
 
 _ID = re.compile("[0-9a-z]{26}|[0-9a-f]{32,64}")
-"""What the id of a memory looks like; other names of sources, such as `runbook`, are the owner's own words."""
-READ_ONLY = "shared knowledge can be read, not changed; remember what you make of it in your own words"
+"""The form of memory ids; other source names, such as `runbook`, are the owner's own text."""
+READ_ONLY = "shared knowledge is read-only; store a memory of your own instead"
 
 
 class Lens(Fallbacks):
-    """What a grant covers, in the place of a store. Whatever scope is asked for, the owner's is looked at.
+    """A read-only store of what a grant covers. It always reads the owner's scope, whatever scope is passed.
 
-    `ids` are the memories that are covered, `None` for all. How common words are is taken from the reader's own
-    memories, so that scores tell nothing of what is not covered.
+    `ids` are the covered memories, `None` for all. Word frequencies come from the reader's own memories, so that
+    scores reveal nothing about memories that are not covered.
     """
 
     def __init__(self, store: Store, owner: Scope, reader: Scope, ids: frozenset[str] | None) -> None:
@@ -45,11 +45,11 @@ class Lens(Fallbacks):
         self.lacks = Fallbacks.lacks - {KeepsEvents} if can(store, KeepsEvents) else Fallbacks.lacks
 
     def covers(self, id: str) -> bool:
-        """Whether a memory may be seen."""
+        """Check if a memory is covered."""
         return self.ids is None or id in self.ids
 
     def search(self, scope: Scope, query: Query) -> list[Match]:
-        """As the store does, among what is covered."""
+        """Search the covered memories."""
         if self.ids is not None:
             among = self.ids if query.among is None else self.ids & query.among
             if not among:
@@ -58,14 +58,14 @@ class Lens(Fallbacks):
         return self.store.search(self.owner, query)
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order; `None` for what is not covered, as for what is not there.
+        """Return one memory per id, in order; `None` if it does not exist or is not covered.
 
-        A memory names none of its sources that is not covered: already that there is one tells something.
+        Sources that are not covered are removed from each memory: even their existence is not revealed.
         """
-        found = self._naming(self.store.get(self.owner, [id for id in ids if self.covers(id)]))
+        found = self._without_hidden_sources(self.store.get(self.owner, [id for id in ids if self.covers(id)]))
         return [next(found) if self.covers(id) else None for id in ids]
 
-    def _naming(self, memories: Sequence[Memory | None]) -> Iterator[Memory | None]:
+    def _without_hidden_sources(self, memories: Sequence[Memory | None]) -> Iterator[Memory | None]:
         cited = {source for memory in memories if memory is not None for source in memory.provenance.sources}
         seen = self.store.get(self.owner, sorted(cited)) if cited else ()
         there = {memory.id for memory in seen if memory is not None}
@@ -73,26 +73,26 @@ class Lens(Fallbacks):
         return (memory if memory is None else _without(memory, hidden) for memory in memories)
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """Never. Raises `NotAllowed`."""
+        """Raise `NotAllowed`: a lens is read-only."""
         raise NotAllowed(READ_ONLY)
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Never. Raises `NotAllowed`."""
+        """Raise `NotAllowed`: a lens is read-only."""
         raise NotAllowed(READ_ONLY)
 
     def close(self) -> None:
-        """Nothing: the store belongs to somebody else."""
+        """Do nothing: the store is closed by its owner."""
 
     def snapshot(self, scope: Scope) -> AbstractContextManager[None]:
-        """One moment of the owner's scope."""
+        """Read the owner's scope as of one moment."""
         return self.store.snapshot(self.owner) if isinstance(self.store, Snapshots) else nullcontext()
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
-        """Never. Raises `NotAllowed`."""
+        """Raise `NotAllowed`: a lens is read-only."""
         raise NotAllowed(READ_ONLY)
 
     def events_after(self, scope: Scope, after: int, limit: int) -> list[Event]:
-        """The next events about what is covered; an empty list only when there are no more."""
+        """Return the next events about covered memories; an empty list only if there are no more."""
         while some := self.store.events_after(self.owner, after, limit):
             if kept := [event for event in some if self._shows(event)]:
                 return kept
@@ -100,33 +100,33 @@ class Lens(Fallbacks):
         return []
 
     def events_by_topic(self, scope: Scope, topic: str, limit: int) -> list[Event]:
-        """The newest events of a topic about what is covered."""
+        """Return the events about covered memories among the newest `limit` of a topic."""
         return [event for event in self.store.events_by_topic(self.owner, topic, limit) if self._shows(event)]
 
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
-        """All events about these subjects, as far as they are covered."""
+        """Return all events about those of these subjects that are covered."""
         return self.store.events_of(self.owner, [subject for subject in subjects if self.covers(subject)])
 
     def _shows(self, event: Event) -> bool:
-        # What a check said is the owner's own business; what was forgotten must be known to be forgotten.
+        # Results of checks (no subject) stay private to the owner; deletions must reach every reader.
         return event.kind == FORGOTTEN or (bool(event.subject) and self.covers(event.subject))
 
 
 class SurveyingLens(Lens):
-    """A lens over a store that also knows what surrounds its memories."""
+    """A lens over a store that can also read neighbouring memories."""
 
     def speakers(self, scope: Scope) -> list[str]:
-        """Nobody: names of speakers may belong to what is not covered."""
+        """Return an empty list: the names of speakers may come from memories that are not covered."""
         return []
 
     def neighbours(self, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]) -> list[RankingInput]:
-        """The neighbours that are covered."""
+        """Return the neighbours that are covered."""
         chosen = [id for id in ids if self.covers(id)]
         seen = self._surveys.neighbours(self.owner, chosen, reach if self.ids is None else 0, terms) if chosen else []
         return [glimpse for glimpse in seen if self.covers(glimpse.id)]
 
     def term_counts(self, scope: Scope, terms: Sequence[str]) -> TermCounts:
-        """How common the terms are among the reader's own memories."""
+        """Count the terms in the owner's memories if all are covered, else in the reader's own."""
         return self._surveys.term_counts(self.owner if self.ids is None else self.reader, terms)
 
     @property
@@ -141,9 +141,9 @@ def lens(store: Store, owner: Scope, reader: Scope, ids: frozenset[str] | None) 
 
 
 def _without(memory: Memory, sources: Set[str]) -> Memory:
-    """The same memory, which names none of these sources."""
-    said = memory.provenance
-    if not sources or sources.isdisjoint(said.sources):
+    """Return the memory without these sources in its provenance."""
+    provenance = memory.provenance
+    if not sources or sources.isdisjoint(provenance.sources):
         return memory
-    named = tuple(source for source in said.sources if source not in sources)
-    return memory.model_copy(update={"provenance": said.model_copy(update={"sources": named})})
+    named = tuple(source for source in provenance.sources if source not in sources)
+    return memory.model_copy(update={"provenance": provenance.model_copy(update={"sources": named})})

@@ -1,6 +1,6 @@
-"""Patterns, templates and checks that others share with an agent, under the right to learn from them.
+"""Patterns, templates and checks that others share with an agent, under the right `learn`.
 
-Every look is a use of the grant, and is logged. Once a grant is revoked or has expired, nothing of it is seen.
+Every read is logged as a use of the grant. A grant that was revoked or has expired gives access to nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ P = TypeVar("P", FailurePattern, SuccessPattern, DecisionTemplate)
 Type = Literal["failure", "success", "decision"]
 TYPES: tuple[Type, ...] = ("failure", "success", "decision")
 SEEN, APPLIED = "patterns", "apply"
-"""The uses that are logged: patterns were listed, and one was applied."""
+"""The actions in the log of uses: patterns were listed, or one was applied."""
 
 
 class SharedPatterns:
-    """What an agent sees of the patterns that others learned."""
+    """The patterns of others that an agent may use."""
 
     def __init__(self, scope: Scope, sharing: Sharing, learning: Learning) -> None:
         self._scope = scope
@@ -36,9 +36,9 @@ class SharedPatterns:
         self._learning = learning
 
     def list(self, types: Iterable[str] = TYPES, *, owner: str | None = None, imports: bool = False) -> Patterns:
-        """List the patterns that are shared with this agent, or imported by it; each once, by whatever way it came.
+        """List the patterns that are shared with this agent or imported by it, each once.
 
-        `owner` takes those of one source only, `imports` only what came from files.
+        `owner` limits the list to one source, `imports` to imported files.
         """
         shown = self._shown(frozenset(types), owner, imports)
         self._log(shown, SEEN)
@@ -46,14 +46,14 @@ class SharedPatterns:
         return [pattern for _, pattern in shown]
 
     def failures(self) -> Patterns:
-        """List the failures that others know, the most recently seen of each source first."""
+        """List the failure patterns of others; those of one source are listed most recently seen first."""
         return self.list(("failure",))
 
     def find(self, name: str, owner: str | None = None, *, words: bool = False) -> Patterns:
-        """Find the patterns of this name or id that may be applied; that is logged as a use of each.
+        """Find the patterns with this name or id, and log each as applied.
 
-        With `words`, also one that has another name, but is the only one that is about them. Raises `InvalidInput` if
-        several are.
+        With `words`, if none has this name, find the one pattern that `name` describes. Raises `InvalidInput` if
+        several match.
         """
         known = self._shown(frozenset(TYPES), owner, False)
         shown = [(lender, each) for lender, each in known if _named(each, name)]
@@ -93,7 +93,7 @@ class SharedPatterns:
         return [*self._learning.checks(), *others]
 
     def failure(self, name: str) -> FailurePattern | None:
-        """Get a failure pattern by its id or name: the agent's own or, if it has none, that of somebody else."""
+        """Get a failure pattern by its id or name: the agent's own or, if it has none, a shared one."""
         own = self._learning.failure(name)
         if own is not None:
             self._learning.show_patterns([own.pattern_id], lent=False)
@@ -107,7 +107,7 @@ class SharedPatterns:
         return [each for each in _flat(self.list((types[kind],))) if isinstance(each, kind)]
 
     def owners(self) -> frozenset[str]:
-        """The names of those from whom this agent may learn now."""
+        """Return the names of the sources that this agent may learn from now."""
         return frozenset(lender.name for lender in self._sharing.lenders(self._scope, Right.LEARN))
 
     def _shown(self, types: frozenset[str], owner: str | None, imports: bool) -> Shown:
@@ -131,7 +131,7 @@ class SharedPatterns:
         return list(found.values())
 
     def _note(self, shown: Shown) -> None:
-        """Note that the agent was shown these patterns, and whose they are."""
+        """Record that the agent was shown these patterns, and their sources."""
         sources: dict[str, list[str]] = {}
         for lender, each in shown:
             sources.setdefault(each.pattern.pattern_id, []).append(topic(lender.key))
@@ -144,7 +144,7 @@ class SharedPatterns:
             by_lender.setdefault(lender.id, []).append(each)
         for id, patterns in by_lender.items():
             ids = dict.fromkeys(episode for each in patterns for episode in _episodes(each.pattern))
-            self._sharing.used(self._scope, lenders[id], action, len(patterns), ids)
+            self._sharing.log_use(self._scope, lenders[id], action, len(patterns), ids)
 
 
 Patterns = list[SharedPattern]
@@ -169,7 +169,7 @@ class _Own:
 
 
 def _patterns(lender: Lender, types: frozenset[str]) -> Iterable[Pattern]:
-    """List the patterns of a source under the name by which its receiver knows it."""
+    """Yield the patterns of a source, attributed to the name that its receiver knows it by."""
     named = {"agents": (lender.name,)}
     if "failure" in types:
         yield from (each.model_copy(update=named) for each in lender.learning.failures())
@@ -186,11 +186,11 @@ def _patterns(lender: Lender, types: frozenset[str]) -> Iterable[Pattern]:
 def _flat(patterns: Iterable[SharedPattern]) -> Iterable[Pattern]:
     """Write the source and the receiver's own record into each pattern, and its source into each of its checks."""
     for each in patterns:
-        told: dict[str, object] = {"source": each.source, "own": each.own}
+        changes: dict[str, object] = {"source": each.source, "own": each.own}
         if isinstance(each.pattern, FailurePattern):
             checks = each.pattern.prevention_checks
-            told["prevention_checks"] = tuple(one.model_copy(update={"source": each.source}) for one in checks)
-        yield each.pattern.model_copy(update=told)
+            changes["prevention_checks"] = tuple(one.model_copy(update={"source": each.source}) for one in checks)
+        yield each.pattern.model_copy(update=changes)
 
 
 def _shared(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> SharedPattern:
@@ -203,7 +203,7 @@ def _shared(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> 
 
 
 def _rated(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> OwnRecord | None:
-    """Rate what a pattern says to do by the receiver's own outcomes; `None` for a failure without a solution."""
+    """Rate the action of a pattern by the receiver's own outcomes; `None` for a failure without a solution."""
     contexts: tuple[str, ...]
     if isinstance(pattern, FailurePattern):
         if not pattern.known_solutions:
@@ -221,7 +221,7 @@ def _rated(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> O
 
 
 def _about(words: str, known: Shown) -> Shown:
-    """Give the failures or successes of the one name that is about some words; nothing if there is none."""
+    """Find the patterns of the one name that the words describe; empty if there is none."""
     found = {one.id for one in find_one_name(words, pattern_names(each.pattern for _, each in known))}
     return [(lender, each) for lender, each in known if each.pattern.pattern_id in found]
 

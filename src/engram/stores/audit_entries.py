@@ -6,6 +6,7 @@ is derived), times of background tasks.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -74,8 +75,8 @@ class Sealing(NamedTuple):
 
     def at(self, seq: int, prev: str) -> Row:
         """Return the complete row, with its number and the hash of the previous entry."""
-        sealed = sha256_hex(f"{self.before}{prev}{self.middle}{seq}{self.after}")
-        return self.row | {"seq": seq, "prev": prev, "hash": sealed}
+        sealed = f"{self.before}{prev}{self.middle}{seq}{self.after}".encode("utf-8", "surrogatepass")
+        return self.row | {"seq": seq, "prev": prev, "hash": hashlib.sha256(sealed).hexdigest()}
 
 
 def attributed(action: AuditAction) -> AuditAction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def to_row(memory: Memory, seq: int, merge_key: str | None) -> Row:
         "version": memory.version,
         "merge_key": merge_key,
     }
-    row["digest"] = seal(row)
+    row["digest"] = digest(*memory_parts(row))
     return row
 
 
@@ -72,7 +73,7 @@ def memory_parts(row: Mapping[Any, Any]) -> list[str]:
 
 def to_memory(row: Mapping[Any, Any], *, verified: bool = False) -> Memory:
     """Return the memory of a row; unless it is `verified`, raises `StoreCorrupt` if the digest does not match."""
-    if not verified and row["digest"] != seal(row):
+    if not verified and row["digest"] != digest(*memory_parts(row)):
         raise StoreCorrupt(
             f"memory {row['id']} of {row['agent']} is damaged; `engram db check` shows what else is, "
             "and `engram db restore` brings back a backup"
@@ -123,7 +124,7 @@ def to_event_row(scope: Scope, event: Event, seq: int) -> Row:
         "topic": event.topic,
         "body": to_json(event.body),
     }
-    row["digest"] = seal_event(row)
+    row["digest"] = digest(*event_parts(row))
     return row
 
 
@@ -139,7 +140,7 @@ def event_parts(row: Mapping[Any, Any]) -> list[str]:
 
 def to_event(row: Mapping[Any, Any], *, verified: bool = False) -> Event:
     """Return the event of a row; unless it is `verified`, raises `StoreCorrupt` if the digest does not match."""
-    if not verified and row["digest"] != seal_event(row):
+    if not verified and row["digest"] != digest(*event_parts(row)):
         raise StoreCorrupt(
             f"an event of {row['agent']} is damaged; `engram db check` shows what else is, "
             "and `engram db restore` brings back a backup"
@@ -236,6 +237,7 @@ def _details(memory: Memory) -> Iterator[str]:
             yield from value if isinstance(value, tuple) else (str(value),)
 
 
+@lru_cache(maxsize=1000)
 def scope_term(agent: str) -> str:
     """Return the term that stands for a scope in the word index; no text has it."""
     return "s" + digest(agent)

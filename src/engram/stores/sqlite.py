@@ -271,7 +271,10 @@ class SqliteTables(Tables):
     def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
         """Run reads in one transaction and return their result; they may be retried."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
-        return work(held.conn) if held is not None and held.scope == scope else super().look(scope, work)
+        if held is not None and held.scope == scope:
+            return work(held.conn)
+        with self.read(scope) as conn:
+            return work(conn)
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
         """Return the current snapshot of this thread, or a new one."""
@@ -921,7 +924,7 @@ def _begin(conn: sa.Connection) -> None:
     if conn.get_execution_options().get(WRITE):
         conn.exec_driver_sql("BEGIN IMMEDIATE")
     else:
-        fetch(conn, "BEGIN", {})
+        conn.connection.driver_connection.execute("BEGIN")  # type: ignore[union-attr]
 
 
 def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:

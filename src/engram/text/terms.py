@@ -44,15 +44,14 @@ def _stem(word: str) -> str:
 
 
 def _fold(text: str) -> str:
-    if text.isascii():
-        return text
+    """Return a text without accents."""
     decomposed = unicodedata.normalize("NFKD", text)
     return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c)))
 
 
 def _words(text: str) -> list[str]:
     words: list[str] = []
-    for run in _RUN.findall(_fold(text)):
+    for run in _RUN.findall(text if text.isascii() else _fold(text)):
         if run[0] >= "\u0e00" and re.match(f"[{_UNSPACED}]", run):
             words += [run[i : i + 2] for i in range(max(1, len(run) - 1))]
             continue

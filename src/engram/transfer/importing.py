@@ -32,7 +32,7 @@ from engram.model.bundle import (
 from engram.model.transfer import ImportReport
 from engram.ports import Entry, Event, KeepsEvents, Scope, acting, arguments
 from engram.privacy.instructions import any_instruction, is_instruction
-from engram.recording.draft import merge_key, prepare, readable
+from engram.recording.input import merge_key, prepare, readable
 from engram.recording.quarantine import apart, meant_for
 from engram.sharing.lenders import LINEAGE, SINCE, import_scope
 from engram.system import batched

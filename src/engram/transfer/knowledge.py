@@ -112,7 +112,7 @@ class Knowledge:
         subject = self._subject(domains, tags)
         source, lenders = self._source(subject), self._exportable_lenders()
         counted: Counter[str] = Counter()
-        own = self._brain._parts.sharing.about(self._scope, subject, named=True)
+        own = self._brain._parts.sharing.covered_by(self._scope, subject, named=True)
         ids = self._ids(self._scope, own)
         shared, known = dict[str, list[str]](), set(ids)
         for lender in lenders:  # each memory once, even if several grants share it
@@ -128,7 +128,7 @@ class Knowledge:
         )
         end = bundle.write_records(source, records, to, form, sign)
         for lender in lenders:
-            self._brain._parts.sharing.used(self._scope, lender, "export", len(shared[lender.id]), shared[lender.id])
+            self._brain._parts.sharing.log_use(self._scope, lender, "export", len(shared[lender.id]), shared[lender.id])
         self._note("export", counted["memories"], {"digest": end.digest})
         return ExportReport(
             file=str(to),
@@ -209,7 +209,7 @@ class Knowledge:
 
     def _selected_ids(self, store: Store, scope: Scope, subject: Subject) -> list[str]:
         """Return the ids of a scope's memories that belong to a subject."""
-        chosen = self._brain._parts.sharing.about(scope, subject, named=True)
+        chosen = self._brain._parts.sharing.covered_by(scope, subject, named=True)
         ids = [match.id for match in store.search(scope, Query(limit=MOST))]
         return ids if chosen is None else [id for id in ids if id in chosen]
 
@@ -377,7 +377,7 @@ class Knowledge:
                 )
             importer.finish()
             if not dry_run:
-                sharing.used(self._scope, lender, "merge", len(ids), ids)
+                sharing.log_use(self._scope, lender, "merge", len(ids), ids)
                 self._note("merge", len(ids), {"stored": job.counts["stored"]}, lender.id)
             reports.append(job.report(from_agent))
         return _sum_reports(reports)

@@ -29,7 +29,7 @@ from engram.memories.summaries import Utterance, summarise
 from engram.model import Draft, KnowledgeContent, Memory, MemoryType
 from engram.model.upkeep import Consolidation, How
 from engram.ports import Changes, Entry, Event, Redactor, Scope, Store
-from engram.recording.draft import prepare
+from engram.recording.input import prepare
 from engram.system import batched
 from engram.text.terms import digest, normal_form, query_terms
 

@@ -38,7 +38,7 @@ from engram.ports import (
 from engram.ports.completed import require
 from engram.privacy import clean_json
 from engram.recall.learned_weights import Outcome, decide
-from engram.recording.draft import merge_key
+from engram.recording.input import merge_key
 from engram.recording.quarantine import QUARANTINE
 from engram.retention import archive as archives
 from engram.retention import erasure

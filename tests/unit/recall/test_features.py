@@ -29,8 +29,7 @@ from engram.recall.features import (
     standard,
     timely,
 )
-from engram.recall.rank import Ranked, Weights, rank, shipped
-from engram.recall.trees import Trees, grown
+from engram.recall.rank import Ranked, Trees, Weights, grown, rank, shipped
 from engram.recall.understand import ParsedQuery
 from engram.text.time_phrases import Interval
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from engram.model import Clean
 from engram.ports import Match, RankingInput, TermCounts
 from engram.recall.features import NAMES, Scene, features, scene
-from engram.recall.rank import Ranked, Weights, circumstances, corrections, fuse, rank
-from engram.recall.trees import Trees, grown
+from engram.recall.rank import Ranked, Trees, Weights, circumstances, corrections, fuse, grown, rank
 from engram.recall.understand import ParsedQuery
 from engram.text.terms import normal_form
 

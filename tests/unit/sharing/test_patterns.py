@@ -63,7 +63,7 @@ def test_a_grant_of_an_earlier_version_still_means_its_failure(brain: Engram, mo
     alice.learn_from_failure("disk quota exceeded", "delete old dumps", action="pg_dump", context="nightly")
     alice.learn_from_failure("no route to host", "restart the tunnel", action="ping", context="nightly")
     former = "pg-dump-disk-quota-exceeded"
-    monkeypatch.setattr(Sharing, "meant_pattern", lambda *_: former)
+    monkeypatch.setattr(Sharing, "resolve_pattern", lambda *_: former)
     alice.grants.share("bob", patterns=[former])
     names = [getattr(each.pattern, "name", "") for each in bob.shared_patterns.list(("failure",))]
     assert names == ["disk-quota-exceeded"]

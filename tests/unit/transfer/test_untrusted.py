@@ -20,7 +20,7 @@ from engram.errors import InvalidInput, NotFound
 from engram.ports import Scope
 from engram.privacy import SecretRedactor, refuse_secret
 from engram.privacy.instructions import any_instruction, is_instruction
-from engram.recording.draft import readable
+from engram.recording.input import readable
 from engram.recording.quarantine import Quarantine
 from engram.stores import sqlite
 from support.command_line import Run

@@ -24,7 +24,7 @@ from engram.model.api_key import EVERYONE
 from engram.model.transfer import ExportReport, ImportReport
 from engram.model.wire import LiveEvent, NewMemory
 from engram.ports import Scope, reserved
-from engram.recording.draft import rejected
+from engram.recording.input import rejected
 from engram.server.grpc import messages
 from engram.server.grpc.convert import to_message
 from engram.server.grpc.interceptor import NO_KEY, IncomingCall, Interceptor, acting_for, parse, render

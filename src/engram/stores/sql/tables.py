@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +36,6 @@ from engram.ports import (
     TermCounts,
     VectorSpace,
     units,
-    unstorable,
 )
 from engram.stores import audit_entries, neighbours, sealing
 from engram.stores.rows import PENDING, Row, seal, seal_event, tag_rows, to_event, to_logged_recall_row, to_memory
@@ -86,6 +86,8 @@ _LOG_RECALL = sa.text(
 _DELETE_OLD = sa.text(
     "DELETE FROM recall_events WHERE agent = :agent AND at < :before AND detail LIKE :pending"
 ).execution_options(**LATER)
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""The characters that `unstorable` refuses."""
 UNSEEN = {"last_accessed": None, "access_count": 0}
 
 
@@ -647,7 +649,7 @@ def filter_conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool
 
 def storable(values: Sequence[str]) -> list[str]:
     """Return the values that a database can store; no row has any of the others."""
-    return [value for value in values if isinstance(value, str) and unstorable(value) is None]
+    return [value for value in values if isinstance(value, str) and _UNSTORABLE.search(value) is None]
 
 
 def sound(dims: Sequence[int], vectors: Sequence[bytes]) -> Iterator[tuple[list[int], Matrix]]:

@@ -11,7 +11,7 @@ from engram.model import DecisionContent, Draft, KnowledgeContent, Memory, Memor
 from engram.model.bundle import MAX_LABEL, MAX_TEXT
 from engram.ports import Entry, Scope
 from engram.privacy import SecretRedactor
-from engram.recording.draft import MAX_JSON, MAX_TAGS, merge_key, prepare, rejected
+from engram.recording.input import MAX_JSON, MAX_TAGS, merge_key, prepare, rejected
 from engram.testing import FixedSources
 from engram.testing.factories import START
 

@@ -19,7 +19,7 @@ from engram.engine import Engram
 from engram.model import Hit
 from engram.ports import KeepsSettings, Scope
 from engram.privacy import SecretRedactor
-from engram.recall.tuning import FRESH, Tuning
+from engram.recall.rank import FRESH, Tuning
 from engram.stores.sqlite import SqliteStore
 from engram.stores.vectors.exact import ExactVectors
 from engram.testing import FixedSources

@@ -13,10 +13,10 @@ import engram
 from engram import engine
 from engram.engine import AgentHandle, Engram
 from engram.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from engram.learning import outcomes
 from engram.model import Hit
 from engram.ports import KeepsEvents, LoggedRecall, Scope
-from engram.recall import credit as credits
-from engram.recording.agent_context import RecentRecalls
+from engram.recording.input import RecentRecalls
 from engram.testing import FixedSources
 from engram.testing.factories import START
 
@@ -135,7 +135,7 @@ def test_only_what_was_shown_can_have_been_used(alice: AgentHandle) -> None:
 @given(st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=8), st.floats(0, 1), st.data())
 def test_credit_is_conserved(ids: list[str], quality: float, data: st.DataObject) -> None:
     used = data.draw(st.none() | st.lists(st.sampled_from(ids), unique=True)) if ids else None
-    credit = credits.shared(LoggedRecall("r", START, tuple(ids)), used, quality, START)
+    credit = outcomes.share_credit(LoggedRecall("r", START, tuple(ids)), used, quality, START)
     given = ids if used is None else used
     total = sum(good + bad for good, bad in credit.counts.values())
     assert total == pytest.approx(1.0 if given else 0.0)

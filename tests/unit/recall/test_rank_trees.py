@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engram.recall.trees import Trees, grown
+from engram.recall.rank import Trees, grown
 
 NAMES = ("words", "vector", "time")
 
