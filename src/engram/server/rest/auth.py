@@ -26,7 +26,7 @@ Named = Annotated[
 
 
 def caller(right: Right, about: About) -> Callable[..., Coroutine[Any, Any, Call]]:
-    """A dependency that checks the right of the caller's key and gives the call."""
+    """Make a dependency that checks the right of the caller's key and provides the `Call`."""
 
     def check(request: Request, named: str | None) -> Call:
         call = Call(request.app.state.brain, request.scope["engram.key"], named)
@@ -49,19 +49,19 @@ def caller(right: Right, about: About) -> Callable[..., Coroutine[Any, Any, Call
 
 
 async def brain_of(request: Request) -> Engram:
-    """The memory that this server opens."""
+    """Return the memory of this server."""
     brain: Engram = request.app.state.brain
     return brain
 
 
 def _required(route: APIRoute, name: str) -> Any:
-    """What the dependency that checks the caller of a route requires."""
+    """Return an attribute of the dependency that checks the caller of a route."""
     calls = (dependant.call for dependant in route.dependant.dependencies)
     return next((found for call in calls if (found := getattr(call, name, None)) is not None), None)
 
 
 def right_of(route: APIRoute) -> Right | None:
-    """The right that a route asks for, or `None` if it asks for none."""
+    """Return the right that a route requires, or `None`."""
     right: Right | None = _required(route, "right")
     return right
 

@@ -19,9 +19,9 @@ from engram.model.bundle import MAX_LABEL
 T = TypeVar("T")
 IDEMPOTENCY = "Idempotency-Key"
 LONGEST_NAME = 60
-Limit = Annotated[int, Query(ge=1, le=MOST, description="How many, at most.")]
+Limit = Annotated[int, Query(ge=1, le=MOST, description="The most items to return.")]
 Cursor = Annotated[str | None, Query(max_length=500, description="The `next_cursor` of the page before.")]
-Since = Annotated[Moment | None, Query(description="Only what happened from then on.")]
+Since = Annotated[Moment | None, Query(description="Only what happened at or after this time.")]
 Id = Annotated[str, Path(max_length=MAX_LABEL, description="The id of the memory.")]
 Key = Annotated[
     str | None,
@@ -29,37 +29,37 @@ Key = Annotated[
         alias=IDEMPOTENCY,
         min_length=1,
         max_length=255,
-        description="Makes it safe to send the same again: it is carried out once. Another request needs another one.",
+        description="Makes it safe to repeat the request, which is carried out once. Other requests need other keys.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """The operations of an application."""
+    """The routes of an application."""
 
     routes: tuple[APIRoute, ...]
 
     def at(self, path: str) -> list[APIRoute]:
-        """The operations that a path has, one for each method."""
+        """Return the routes of a path, one for each method."""
         return [route for route in self.routes if route.path_regex.match(path)]
 
     def methods(self, path: str) -> list[str]:
-        """The methods that a path knows, by name."""
+        """Return the methods of a path, sorted."""
         return sorted({method for route in self.at(path) for method in route.methods or ()})
 
     def keyed(self, path: str, method: str) -> APIRoute | None:
-        """The operation of a request that may have an `Idempotency-Key`, if it is one."""
+        """Return the route of a request if it takes an `Idempotency-Key`."""
         return next((route for route in self.at(path) if method in (route.methods or ()) and takes_key(route)), None)
 
 
 async def slowly(request: Request, call: Callable[[], T]) -> T:
-    """Run what takes long in a thread of its own pool, so that short requests do not wait for one."""
+    """Run a long call in a separate thread pool, so that short requests do not wait for it."""
     return await run_sync(call, limiter=request.app.state.slow)
 
 
 async def known_parameters(request: Request) -> None:
-    """Refuse parameters that the operation does not know, so that a slip of the pen is not taken for a wish."""
+    """Refuse unknown query parameters, such as misspelled ones."""
     if not request.query_params:
         return
     name = getattr(request.scope.get("route"), "name", "")
@@ -75,7 +75,7 @@ async def known_parameters(request: Request) -> None:
 
 
 def parameters(route: APIRoute) -> set[str]:
-    """The names of the query parameters that an operation takes."""
+    """Return the names of the query parameters of a route."""
     return {param.alias for part in _parts(route.dependant) for param in part.query_params}
 
 

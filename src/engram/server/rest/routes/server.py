@@ -18,8 +18,8 @@ from engram.server.rest.auth import Brain, caller
 router = APIRouter(tags=["server"])
 _TEXT: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "All counters, as Prometheus reads them.",
-        "content": {"text/plain": {"schema": {"type": "string", "description": "One counter a line."}}},
+        "description": "All metrics, in the format of Prometheus.",
+        "content": {"text/plain": {"schema": {"type": "string", "description": "One metric per line."}}},
     }
 }
 
@@ -43,7 +43,7 @@ def readyz(brain: Brain, response: Response) -> Health:
 
 @router.get("/metrics", response_class=Response, responses=_TEXT)
 async def metrics(request: Request, call: Annotated[Call, Depends(caller("admin", "key"))]) -> Response:
-    """What the server has counted, of all callers, for Prometheus."""
+    """Get the metrics of the server in the format of Prometheus."""
     counted: Metrics = request.app.state.metrics
     threads = current_default_thread_limiter().statistics()
     counted.busy.set(threads.borrowed_tokens)
