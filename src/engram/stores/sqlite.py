@@ -295,7 +295,12 @@ class SqliteTables(Tables):
 
     def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
         """Append entries to the audit trail, and lock it until this transaction ends."""
-        chain(conn.connection.driver_connection, entries)
+        driver: Any = conn.connection.driver_connection  # straight through the driver: every write waits for it
+        last, prev = driver.execute(_HEAD).fetchone() or (0, "")
+        for seq, entry in enumerate(entries, last + 1):
+            row = entry.at(seq, prev)
+            driver.execute(_ENTRY, row)
+            prev = row["hash"]
 
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
         """Add rows (agent, seq, terms) to the word index."""
@@ -804,15 +809,6 @@ class _Wrapped:
             raise _translate(self._path, cause) from error
 
 
-def chain(driver: Any, entries: Sequence[audit_entries.Sealing]) -> None:
-    """Put entries at the end of the audit trail, straight through the driver: every write waits for it."""
-    last, prev = driver.execute(_HEAD).fetchone() or (0, "")
-    for seq, entry in enumerate(entries, last + 1):
-        row = entry.at(seq, prev)
-        driver.execute(_ENTRY, row)
-        prev = row["hash"]
-
-
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> SqliteStore:
     """The store in the file that `location` names: a path, or what follows `sqlite:///`."""
     if not location:
@@ -846,7 +842,9 @@ def restore(
             # Whoever has the database open notices by the new epoch that all it knows is out of date.
             new.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
             if new.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchone():
-                chain(new, [audit_entries.sealing(AuditAction("restore", target=backup.name), sources.now())])
+                entry = audit_entries.sealing(AuditAction("restore", target=backup.name), sources.now())
+                last, prev = new.execute(_HEAD).fetchone() or (0, "")
+                new.execute(_ENTRY, entry.at(last + 1, prev))
             new.commit()
             _make_private(target)
             try:

@@ -21,11 +21,10 @@ from engram.engine import Engram
 from engram.server import dashboard
 from engram.server.metrics import Metrics
 from engram.server.rest import problems
-from engram.server.rest.auth import AGENT, right_of
 from engram.server.rest.idempotency import Idempotency
 from engram.server.rest.middleware import Address, Authentication, RequestGuard
 from engram.server.rest.openapi import described
-from engram.server.rest.parameters import IDEMPOTENCY, Operations, known_parameters
+from engram.server.rest.parameters import AGENT, IDEMPOTENCY, Operations, known_parameters, right_of
 from engram.server.rest.routes import ROUTERS, server
 from engram.transfer.signing import PublicKey
 
@@ -72,7 +71,9 @@ def create(
     api.state.slow = CapacityLimiter(most.slow_threads)
     api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
     dashboard.mount(api)
-    inner: ASGIApp = Authentication(Idempotency(api, api.state.operations, brain.store), keys, most, metrics)
+    inner: ASGIApp = Authentication(
+        api, keys, most, metrics, repeatable=Idempotency(api, api.state.operations, brain.store)
+    )
     if where.origins:
         inner = CORSMiddleware(
             inner,

@@ -25,9 +25,8 @@ from engram.model.grant import Grant, Revocation
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.wire import GroupView, Noted, Policy, Receipts
 from engram.ports import Store
-from engram.server.rest.auth import AGENT
 from engram.server.rest.middleware import BODY
-from engram.server.rest.parameters import IDEMPOTENCY, Operations
+from engram.server.rest.parameters import AGENT, IDEMPOTENCY, Operations
 from engram.server.rest.problems import REPLAYED, answer, of_error
 
 KEPT_SECONDS = 900.0

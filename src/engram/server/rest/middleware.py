@@ -26,6 +26,7 @@ from engram.errors import EngramError, TooMany, Unauthenticated
 from engram.model.api_key import ApiKey
 from engram.ports import principal
 from engram.server.metrics import Metrics
+from engram.server.rest.parameters import IDEMPOTENCY
 from engram.server.rest.problems import CODES, answer, of_error
 from engram.sharing.api_keys import Keys
 from engram.system import LOOPBACK
@@ -201,9 +202,17 @@ class Authentication:
     """Require a valid key, its rate limit and the size limit of the body, for all paths but the public ones."""
 
     def __init__(
-        self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+        self,
+        app: ASGIApp,
+        keys: Keys,
+        limits: Limits,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+        repeatable: ASGIApp | None = None,
     ) -> None:
         self._app = app
+        self._repeatable = repeatable or app
+        """The application for requests that have an Idempotency-Key."""
         self._keys = keys
         self._limits = limits
         self._metrics = metrics
@@ -223,7 +232,8 @@ class Authentication:
                     return
                 scope[BODY] = body
                 receive = _replayed(body, receive)
-        await self._app(scope, receive, send)
+        app = self._repeatable if IDEMPOTENCY in Headers(scope=scope) else self._app
+        await app(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
         id, headers = scope["engram.request"], Headers(scope=scope)

@@ -10,8 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from engram.model.wire import LiveEvent, Problem
-from engram.server.rest.auth import right_of
-from engram.server.rest.parameters import takes_header, takes_key
+from engram.server.rest.parameters import right_of, takes_header, takes_key
 from engram.server.rest.problems import LISTED, MEDIA, REPLAYED
 
 SCHEME = "key"

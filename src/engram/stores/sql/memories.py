@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -177,8 +177,20 @@ class Memories:
             self._decide(scope, entry, seq, keys, twins, batch)
             for entry, seq in zip(entries, numbers, strict=False)  # the numbers for vectors remain
         ]
-        self._carry_out(conn, scope, batch, numbers)
-        self._tables.note(conn, audit_entries.wrote(scope, entries, receipts))
+        tables, fresh = self._tables, batch.fresh.values()
+        tables.refuse_other_dimensions(conn, batch.vectors)
+        for seq, memory, merge_key in batch.changed.values():
+            self._rewrite(conn, memory, seq, merge_key)
+        tables.insert(conn, memories, [to_row(memory, seq, merge_key) for seq, memory, merge_key in fresh])
+        tables.insert(conn, memory_tags, [row for _, memory, _ in fresh for row in tag_rows(memory)])
+        tables.index_memories(conn, [(scope.agent, seq, memory_terms(memory)) for seq, memory, _ in fresh])
+        tables.insert(conn, memory_keys, batch.keys)
+        tables.insert(conn, memory_evidence, batch.evidence)
+        tables.insert(conn, memory_index, [row | {"seq": next(numbers)} for row in batch.vectors])
+        tables.vectors_added(batch.vectors)
+        if batch.events:
+            self._events.insert(conn, scope, batch.events)
+        tables.note(conn, audit_entries.wrote(scope, entries, receipts))
         return receipts
 
     def _known_keys(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> dict[str, tuple[str, str]]:
@@ -239,21 +251,6 @@ class Memories:
             key = {"key": entry.key, "memory_id": memory.id, "fingerprint": keys[entry.key][1]}
             batch.keys.append(place | key)
         return receipt
-
-    def _carry_out(self, conn: sa.Connection, scope: Scope, batch: _Batch, numbers: Iterator[int]) -> None:
-        self._tables.refuse_other_dimensions(conn, batch.vectors)
-        for seq, memory, merge_key in batch.changed.values():
-            self._rewrite(conn, memory, seq, merge_key)
-        fresh = batch.fresh.values()
-        self._tables.insert(conn, memories, [to_row(memory, seq, merge_key) for seq, memory, merge_key in fresh])
-        self._tables.insert(conn, memory_tags, [row for _, memory, _ in fresh for row in tag_rows(memory)])
-        self._tables.index_memories(conn, [(scope.agent, seq, memory_terms(memory)) for seq, memory, _ in fresh])
-        self._tables.insert(conn, memory_keys, batch.keys)
-        self._tables.insert(conn, memory_evidence, batch.evidence)
-        self._tables.insert(conn, memory_index, [row | {"seq": next(numbers)} for row in batch.vectors])
-        self._tables.vectors_added(batch.vectors)
-        if batch.events:
-            self._events.insert(conn, scope, batch.events)
 
     def _rewrite(self, conn: sa.Connection, memory: Memory, seq: int, merge_key: str | None) -> None:
         """Replace the row, the tags and the terms of a memory."""

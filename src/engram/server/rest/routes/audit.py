@@ -11,8 +11,7 @@ from engram.api.call import Call
 from engram.model import AuditEntry
 from engram.model.bundle import MAX_LABEL
 from engram.model.wire import Page
-from engram.server.rest.auth import caller
-from engram.server.rest.parameters import Cursor, Limit, Since
+from engram.server.rest.parameters import Cursor, Limit, Since, caller
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 

@@ -13,7 +13,7 @@ from engram.api.call import Call
 from engram.model.api_key import EVERYONE
 from engram.ports import Scope, reserved
 from engram.server.rest import event_stream
-from engram.server.rest.auth import caller
+from engram.server.rest.parameters import caller
 
 router = APIRouter(prefix="/v1", tags=["events"])
 _EVENT = {

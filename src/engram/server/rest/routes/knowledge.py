@@ -21,8 +21,7 @@ from engram.api.call import Call
 from engram.api.limits import Limits
 from engram.errors import InvalidInput
 from engram.model.transfer import ImportReport
-from engram.server.rest.auth import caller
-from engram.server.rest.parameters import slowly
+from engram.server.rest.parameters import caller, slowly
 
 router = APIRouter(prefix="/v1/knowledge", tags=["knowledge"])
 CHUNK = 1 << 18

@@ -14,8 +14,7 @@ from engram.api.requests import Id as Which
 from engram.errors import Conflict, InvalidInput
 from engram.model import ForgetReceipt, Memory
 from engram.model.wire import Annotation, NewMemories, Receipts
-from engram.server.rest.auth import caller
-from engram.server.rest.parameters import Id, Key
+from engram.server.rest.parameters import Id, Key, caller
 from engram.server.rest.problems import Stale
 from engram.server.rest.routes.table import first_answer
 from engram.text.terms import digest

@@ -13,7 +13,7 @@ from engram.errors import EngramError
 from engram.model.wire import Health
 from engram.ports import Scope
 from engram.server.metrics import MEDIA, Metrics
-from engram.server.rest.auth import Brain, caller
+from engram.server.rest.parameters import Brain, caller
 
 router = APIRouter(tags=["server"])
 _TEXT: dict[int | str, dict[str, Any]] = {

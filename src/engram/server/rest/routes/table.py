@@ -14,8 +14,7 @@ from engram.api.call import Call
 from engram.api.operations import OPERATIONS, Operation
 from engram.errors import InvalidInput
 from engram.model import Receipt
-from engram.server.rest.auth import caller
-from engram.server.rest.parameters import Key, slowly
+from engram.server.rest.parameters import Key, caller, slowly
 from engram.server.rest.problems import REPLAYED, request_of
 
 RESPONSES: dict[str, dict[int | str, dict[str, Any]]] = {
