@@ -33,7 +33,7 @@ def texts(name: str, values: Iterable[str]) -> list[str]:
 
 
 def is_id(id: object) -> bool:
-    """Tell whether a value can be the id of a memory."""
+    """Return True if a value can be the id of a memory."""
     return isinstance(id, str) and unstorable(id) is None
 
 

@@ -1,4 +1,4 @@
-"""Keeps the memory of a process that serves for months as small as what it uses."""
+"""Return free memory to the operating system, so that a server that runs for months does not grow."""
 
 from __future__ import annotations
 

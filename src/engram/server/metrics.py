@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus. No label names an agent, a key or a memory."""
+"""Prometheus metrics of the server. No label names an agent, a key or a memory."""
 
 from __future__ import annotations
 

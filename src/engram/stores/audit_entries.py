@@ -81,9 +81,9 @@ class Sealing(NamedTuple):
 
 def attributed(action: AuditAction) -> AuditAction:
     """Fill in the actor of the current context, and replace reserved scope names."""
-    by, apart = doing.get(), reserved(action.agent)
+    by, apart = doing.get(), action.agent.startswith(RESERVED)
     if by is None:
-        if not (apart or reserved(action.actor) or reserved(action.target)):
+        if not (apart or action.actor.startswith(RESERVED) or action.target.startswith(RESERVED)):
             return action
         by = AuditAction("", "" if reserved(action.actor) else action.actor)
     place, several, _ = action.agent.removeprefix(RESERVED).partition(":")

@@ -182,7 +182,7 @@ class _TermStatistics:
 
 @dataclass(slots=True)
 class _Snapshot:
-    """Values that a transaction about one scope has read; none of them can change before it ends."""
+    """Values that a read transaction on a scope has cached; they cannot change before it ends."""
 
     scope: Scope
     conn: sa.Connection
@@ -255,7 +255,7 @@ class PostgresTables(Tables):
         return engine
 
     def _prepare(self) -> None:
-        """Bring the database to the newest schema, once, however many processes open it at the same time."""
+        """Upgrade the database to the newest schema; other processes that open it meanwhile wait."""
         with self.read(None) as conn:
             version = _version(conn)
         if version == REVISION:
@@ -308,7 +308,7 @@ class PostgresTables(Tables):
             self._held.begins = False
 
     def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        """The result of some reading in one transaction; a store may try it again."""
+        """Run reads in one transaction and return their result; they may be retried."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         if held is not None and held.scope == scope:
             try:
@@ -326,7 +326,7 @@ class PostgresTables(Tables):
             transaction.rollback()
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
-        """Return the snapshot that this thread is in, or a new one."""
+        """Return the current snapshot of this thread, or a new one."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
@@ -366,7 +366,7 @@ class PostgresTables(Tables):
     # Words -------------------------------------------------------------------------------------------
 
     def number(self, conn: sa.Connection, count: int) -> list[int]:
-        """So many write numbers that nobody else has, rising."""
+        """Return `count` unique write numbers, ascending."""
         return sorted(conn.scalars(_NUMBER, {"count": count}))
 
     def enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
@@ -375,26 +375,26 @@ class PostgresTables(Tables):
         return sorted(conn.scalars(_ENROL, {"agent": scope.agent, "at": at, "count": count}))
 
     def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
-        """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
+        """Append entries to the audit trail, and lock it until this transaction ends."""
         self.enter(conn, None)  # the entry before may be anybody's
         conn.execute(_TAKE_TURN, {"lock": AUDIT_LOCK})
         for entry in entries:
             conn.execute(_CHAIN, entry.row | {"before": entry.before, "middle": entry.middle, "after": entry.after})
 
     def as_owner(self, conn: sa.Connection) -> None:
-        """Work with the right to remove entries of the audit trail, for the rest of the transaction."""
+        """Acquire the right to delete entries of the audit trail, for the rest of the transaction."""
         _as_owner(conn)
 
     def flush(self) -> None:
-        """Write what waits, with an empty transaction."""
+        """Write pending statistics in a transaction of their own."""
         self.transact(None, lambda conn: conn.scalar(_THIS))  # counts are handed over once the server has answered
 
     def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """The condition that a column has one of the values, all of them in one parameter."""
+        """Return the condition that a column has one of the values, which are bound as one parameter."""
         return column == sa.any_(sa.bindparam(None, storable(values), type_=sa.ARRAY(sa.Text)))
 
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
+        """Add rows (agent, seq, terms) to the word index."""
         if rows:
             conn.execute(
                 _INDEX,
@@ -405,24 +405,24 @@ class PostgresTables(Tables):
             )
 
     def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
-        """Make rows unfindable."""
+        """Remove rows from the word index."""
         if seqs:
             conn.execute(_UNINDEX, {"agent": agent, "seqs": list(seqs)})
 
     def empty_words(self, conn: sa.Connection) -> None:
-        """Make every row unfindable, also when the index is damaged."""
+        """Empty the word index, even if it is damaged."""
         # Who writes meanwhile would index a row of which the rebuilding does not know that it is indexed.
         conn.execute(sa.text("SET LOCAL statement_timeout = 0"))
         conn.execute(sa.text("LOCK TABLE memories IN SHARE ROW EXCLUSIVE MODE"))
         conn.execute(sa.text("DELETE FROM memory_words"))
 
     def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """Read the word index: for each row its number, and a mark of its terms."""
+        """Read the word index: for each row its number and a value that represents its terms, to compare in checks."""
         rows = conn.execute(sa.text("SELECT seq, agent, length, tsvector_to_array(words) AS terms FROM memory_words"))
         return ((row.seq, (row.agent, row.length, frozenset(row.terms))) for row in rows)
 
     def word_mark(self, agent: str, terms: list[str]) -> object:
-        """The mark that the index should have for a row."""
+        """Return the value that `word_marks` should yield for a row."""
         return agent, len(terms), frozenset(_counted(terms))
 
     def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
@@ -509,7 +509,7 @@ class PostgresTables(Tables):
     def neighbours(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[RankingInput]:
-        """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
+        """Return these rows and their neighbours in their sessions, with their lengths and counts of the terms."""
         rows = conn.execute(neighbours.neighbours("= ANY(:listed)", reach), {"agent": scope.agent, "listed": list(ids)})
         seqs = sorted({seq for row in rows for seq in row if seq is not None})
         place = {term: column for column, term in enumerate(terms)}
@@ -536,7 +536,7 @@ class PostgresTables(Tables):
     # Vectors -----------------------------------------------------------------------------------------
 
     def search_vectors(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        """The rows of a scope nearest to a vector, best first."""
+        """Return the rows of a scope nearest to a vector, best first."""
         if self.codec.encrypted:
             return self._by_opened_vector(conn, scope, near, query)
         dim, count = self._vector_space(conn, scope, near)
@@ -615,7 +615,7 @@ class PostgresTables(Tables):
         return kept[query.offset : wanted]
 
     def _sync(self, conn: sa.Connection, opened: VectorStore, space: VectorSpace) -> None:
-        """Take over what this and other processes wrote since the space was last looked at."""
+        """Update the index of this process with all writes since its last update."""
         epoch = conn.scalar(sa.select(settings.c.value).where(settings.c.name == VECTORS_EPOCH)) or ""
         mark = self._marks.get(space)
         if mark is None or mark[0] != epoch:
@@ -637,7 +637,7 @@ class PostgresTables(Tables):
         self._marks[space] = (epoch, newest, seen)
 
     def after_fork(self) -> None:
-        """Leave the parent's connections, locks and pending counts alone and start with new ones."""
+        """Replace connections, locks and pending counts in a forked process, without touching its parent's."""
         self._syncing, self._counting = threading.Lock(), threading.Lock()
         super().after_fork()
 
@@ -658,19 +658,19 @@ class PostgresTables(Tables):
         return data[: len(data) - int(numbers[0])]
 
     def vectors_removed(self, conn: sa.Connection) -> None:
-        """Called when vectors are taken from memories that stay."""
+        """Hook: vectors were deleted whose memories still exist."""
         if self.codec.encrypted:  # no number tells which; everybody has to read them anew
             conn.execute(_SET, {"name": VECTORS_EPOCH, "value": self.sources.new_id()})
 
     def vectors_added(self, rows: Sequence[Row]) -> None:
-        """Called when vectors were added to the mirror."""
+        """Hook: vectors were added."""
         if self.codec.encrypted:
             return
         spaces = {(row["namespace"], row["embedder"], row["dim"]) for row in rows if row["dim"] <= MAX_INDEXED_DIM}
         self._wanted |= spaces - self._indexed
 
     def after_write(self) -> None:
-        """Called after each commit."""
+        """Hook: a transaction was committed."""
         while self._wanted:
             space = self._wanted.pop()
             self._indexed.add(space)
@@ -698,7 +698,7 @@ class PostgresTables(Tables):
     # Keeping the database well -----------------------------------------------------------------------
 
     def refuse_plain_rows(self, conn: sa.Connection) -> None:
-        """Make the database refuse plain rows from now on, whoever writes them."""
+        """Add triggers or constraints to the database that refuse rows that are not encrypted."""
         _as_owner(conn)
         for name in conn.scalars(_NEAR_INDEXES).all():  # sealed vectors have other lengths
             conn.exec_driver_sql(f'DROP INDEX "{name}"')
@@ -717,7 +717,7 @@ class PostgresTables(Tables):
             conn.invalidate()  # with its rights and limits
 
     def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Return facts about the database: its place, size and schema."""
+        """Return facts about the database: its location, size and schema."""
         facts = conn.execute(
             sa.text(
                 "SELECT pg_database_size(current_database()) AS bytes, current_setting('server_version') AS server, "
@@ -727,7 +727,7 @@ class PostgresTables(Tables):
         return {"path": self.name, "schema": _version(conn), **facts._asdict()}
 
     def advance_sequence(self, conn: sa.Connection, last: int) -> None:
-        """Number the next writes higher than `last`."""
+        """Make the numbers of new writes higher than `last`."""
         conn.execute(sa.text("SELECT setval('engram_seq', greatest(:last, nextval('engram_seq')))"), {"last": last})
 
     def translate(self, error: Any) -> EngramError:
@@ -737,7 +737,7 @@ class PostgresTables(Tables):
         return _translate(self.name, f"{self.url.host or 'the server'}:{self.url.port or 5432}", error)
 
     def _is_taken_id(self, error: Any) -> bool:
-        """Tell whether a row violates the key of `memories`, or of one of its partitions."""
+        """Return True if a row violates the key of `memories`, or of one of its partitions."""
         schema, table, name = error.diag.schema_name, error.diag.table_name, error.diag.constraint_name
         if name == "memories_pkey" or (table != memories.name and table in memories.metadata.tables):
             return bool(name == "memories_pkey")
@@ -887,7 +887,7 @@ def _send_the_rest(conn: sa.Connection) -> None:
 
 
 def _went_through(conn: sa.Connection, transaction: str) -> bool:
-    """Tell whether an earlier transaction was committed. Raises if it is still in progress."""
+    """Return True if an earlier transaction was committed. Raises if it is still in progress."""
     fate = conn.scalar(_FATE, {"transaction": transaction})
     if fate == "in progress":
         raise _TryAgain("the server has not finished what it was told before; try again")

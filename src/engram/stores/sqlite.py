@@ -154,7 +154,7 @@ _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 @dataclass(slots=True)
 class _Snapshot:
-    """Values that a transaction about one scope has read; none of them can change before it ends."""
+    """Values that a read transaction on a scope has cached; they cannot change before it ends."""
 
     scope: Scope
     conn: sa.Connection
@@ -230,7 +230,7 @@ class SqliteTables(Tables):
         return conn
 
     def _prepare(self) -> None:
-        """Bring the file to the newest schema, once, however many processes open it at the same time."""
+        """Upgrade the file to the newest schema; other processes that open it meanwhile wait."""
         with self.read(None) as conn:
             version = _version(conn)
         if version == REVISION:
@@ -269,7 +269,7 @@ class SqliteTables(Tables):
                 self._held.moment = None
 
     def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        """The result of some reading in one transaction; a store may try it again."""
+        """Run reads in one transaction and return their result; they may be retried."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         if held is not None and held.scope == scope:
             return work(held.conn)
@@ -277,39 +277,44 @@ class SqliteTables(Tables):
             return work(conn)
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
-        """Return the snapshot that this thread is in, or a new one."""
+        """Return the current snapshot of this thread, or a new one."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
     def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """The condition that a column has one of the values, all of them in one parameter."""
+        """Return the condition that a column has one of the values, which are bound as one parameter."""
         listed = sa.func.json_each(json.dumps(storable(values))).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
     # Words -------------------------------------------------------------------------------------------
 
     def number(self, conn: sa.Connection, count: int) -> list[int]:
-        """So many write numbers that nobody else has, rising."""
+        """Return `count` unique write numbers, ascending."""
         last = int(conn.execute(_NUMBER, {"count": count}).scalar_one())
         return list(range(last - count + 1, last + 1))
 
     def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
-        """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
-        chain(conn.connection.driver_connection, entries)
+        """Append entries to the audit trail, and lock it until this transaction ends."""
+        driver: Any = conn.connection.driver_connection  # straight through the driver: every write waits for it
+        last, prev = driver.execute(_HEAD).fetchone() or (0, "")
+        for seq, entry in enumerate(entries, last + 1):
+            row = entry.at(seq, prev)
+            driver.execute(_ENTRY, row)
+            prev = row["hash"]
 
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
+        """Add rows (agent, seq, terms) to the word index."""
         if rows:
             words = [{"seq": seq, "scope": scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows]
             conn.execute(_INDEX_WORDS, words)
 
     def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
-        """Make rows unfindable."""
+        """Remove rows from the word index."""
         if seqs:
             conn.execute(_UNINDEX_WORDS, [{"seq": seq} for seq in seqs])
 
     def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
-        """The rows of a scope that hold any of the terms, best first."""
+        """Return the rows of a scope that hold any of the terms, best first."""
         clauses, now, moment = partial(self.conditions, scope, query), _now(query.where), self._moment(conn, scope)
 
         def passing(seqs: Sequence[int]) -> dict[int, str]:
@@ -325,7 +330,7 @@ class SqliteTables(Tables):
     def neighbours(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[RankingInput]:
-        """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
+        """Return these rows and their neighbours in their sessions, with their lengths and counts of the terms."""
         rows = fetch(conn, _WINDOWS, {"agent": scope.agent, "listed": json.dumps(ids), "reach": reach})
         places = sorted({int(place) for row in rows for some in row if some for place in some.split(",")})
         seen = fetch(conn, _RANKING_INPUTS, {"agent": scope.agent, "listed": json.dumps(places)})
@@ -363,7 +368,7 @@ class SqliteTables(Tables):
     # Vectors -----------------------------------------------------------------------------------------
 
     def search_vectors(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        """The rows of a scope nearest to a vector, best first."""
+        """Return the rows of a scope nearest to a vector, best first."""
         space = VectorSpace(scope, near.namespace, near.embedder)
         wanted = query.limit + query.offset
         search = partial(self._vectors.search, space, near.vector)
@@ -401,7 +406,7 @@ class SqliteTables(Tables):
         return frozenset(id for id in ids if id in known and _valid(known[id], now))
 
     def _sync(self, conn: sa.Connection, space: VectorSpace) -> None:
-        """Take over what this and other processes wrote since the space was last looked at."""
+        """Update the index of this process with all writes since its last update."""
         epoch, latest = self._counter(self._moment(conn, space.scope))
         mark = self._marks.get(space, (epoch, 0))
         if mark == (epoch, latest):
@@ -527,7 +532,7 @@ class SqliteTables(Tables):
         self.keep_reserve()
 
     def _left_of(self, went: Mapping[bytes, str]) -> bool:
-        """Tell whether the file may contain deleted content; a large number of samples is not searched for."""
+        """Return True if the file may contain deleted content; a large number of samples is not searched for."""
         with self.read(None) as conn:
             known = self._words.holders(conn, sorted({*went.values()}))
         sought = [sample for sample, word in went.items() if word not in known]
@@ -579,7 +584,7 @@ class SqliteTables(Tables):
             reserve.unlink(missing_ok=True)  # there is no space to hold back
 
     def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Return facts about the database: its place, size and schema."""
+        """Return facts about the database: its location, size and schema."""
         return {
             "path": str(self.path),
             "bytes": sum(_size(_beside(self.path, suffix)) for suffix in ("", "-wal")),
@@ -644,18 +649,18 @@ class SqliteTables(Tables):
             _remove(partial)
 
     def empty_words(self, conn: sa.Connection) -> None:
-        """Make every row unfindable, also when the index is damaged."""
+        """Empty the word index, even if it is damaged."""
         make = conn.execute(sa.text("SELECT sql FROM sqlite_master WHERE name = 'memory_words'")).scalar_one()
         conn.exec_driver_sql("DROP TABLE memory_words")  # emptying a damaged index would not mend it
         conn.exec_driver_sql(make)
 
     def refuse_plain_rows(self, conn: sa.Connection) -> None:
-        """Make the database refuse plain rows from now on, whoever writes them."""
+        """Add triggers or constraints to the database that refuse rows that are not encrypted."""
         for guard in sealing.guards():
             conn.exec_driver_sql(guard)
 
     def scrub_files(self) -> None:
-        """Leave nothing of what rows were before in the database's files, as far as that is in our hands."""
+        """Remove old versions of rows from the database's files, as far as possible."""
         # FTS5 keeps deleted words until it merges; it is made anew, and the freed pages leave the file with the rest.
         with self.write(None) as conn:
             conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('rebuild')"))
@@ -671,31 +676,31 @@ class SqliteTables(Tables):
         return found[0][0] if found else None
 
     def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """Read the word index: for each row its number, and a mark of its terms."""
+        """Read the word index: for each row its number and a value that represents its terms, to compare in checks."""
         return self._words.marks(conn)
 
     def word_mark(self, agent: str, terms: list[str]) -> object:
-        """The mark that the index should have for a row."""
+        """Return the value that `word_marks` should yield for a row."""
         return scope_term(agent), " ".join(terms)
 
     def epoch(self, conn: sa.Connection) -> str:
-        """Changes when write numbers no longer tell what is new."""
+        """Return the epoch; it changes when caches cannot be updated by write numbers and must be dropped."""
         return str(conn.scalar(sa.select(_counter.c.epoch)))
 
     def advance_sequence(self, conn: sa.Connection, last: int) -> None:
-        """Number the next writes higher than `last`."""
+        """Make the numbers of new writes higher than `last`."""
         conn.execute(
             sa.text("UPDATE counter SET seq = max(seq, :last), epoch = :epoch"),
             {"last": last, "epoch": self.sources.new_id()},
         )
 
     def vectors_removed(self, conn: sa.Connection) -> None:
-        """Called when vectors are taken from memories that stay."""
+        """Hook: vectors were deleted whose memories still exist."""
         # No number tells which vectors went, so that everybody has to read the mirror anew.
         conn.execute(_EPOCH, {"epoch": self.sources.new_id()})
 
     def after_fork(self) -> None:
-        """Leave the parent's connections, locks and pending counts alone and start with new ones."""
+        """Replace connections, locks and pending counts in a forked process, without touching its parent's."""
         self._syncing, self._turn = threading.Lock(), threading.RLock()
         self._scrubbing, self._tracing = threading.Lock(), threading.Lock()
         _inherited.append(self.engine.pool)
@@ -769,7 +774,7 @@ class SqliteStore(SqlStore):
         return {"mode": "file", "master": self._encryption.cipher.identity}
 
     def close(self) -> None:
-        """Write what is pending and release everything; calling it twice is harmless."""
+        """Write pending statistics and release all resources; calling it twice is harmless."""
         try:
             super().close()
         finally:
@@ -802,15 +807,6 @@ class _Wrapped:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         if isinstance(cause, self._errors):
             raise _translate(self._path, cause) from error
-
-
-def chain(driver: Any, entries: Sequence[audit_entries.Sealing]) -> None:
-    """Put entries at the end of the audit trail, straight through the driver: every write waits for it."""
-    last, prev = driver.execute(_HEAD).fetchone() or (0, "")
-    for seq, entry in enumerate(entries, last + 1):
-        row = entry.at(seq, prev)
-        driver.execute(_ENTRY, row)
-        prev = row["hash"]
 
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> SqliteStore:
@@ -846,7 +842,9 @@ def restore(
             # Whoever has the database open notices by the new epoch that all it knows is out of date.
             new.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
             if new.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchone():
-                chain(new, [audit_entries.sealing(AuditAction("restore", target=backup.name), sources.now())])
+                entry = audit_entries.sealing(AuditAction("restore", target=backup.name), sources.now())
+                last, prev = new.execute(_HEAD).fetchone() or (0, "")
+                new.execute(_ENTRY, entry.at(last + 1, prev))
             new.commit()
             _make_private(target)
             try:
@@ -983,7 +981,7 @@ def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
 
 
 def _inspect(path: Path, driver: Driver = PLAIN) -> bool:
-    """Tell whether the file is new, without touching it. Raises if it belongs to another program."""
+    """Return True if the file is new, without touching it. Raises if it belongs to another program."""
     if "\x00" in str(path):
         raise InvalidInput(f"this cannot be the name of a file: {unstorable(str(path))}")
     try:

@@ -1,4 +1,4 @@
-"""Contract tests of stores that keep an audit trail."""
+"""Contract tests of stores with an audit trail."""
 
 from __future__ import annotations
 

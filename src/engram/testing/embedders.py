@@ -1,4 +1,4 @@
-"""The contract of an embedder: subclass it in a test file and give the fixture `embedder`."""
+"""Contract tests of embedders: subclass `EmbedderContract` and provide the fixture `embedder`."""
 
 from __future__ import annotations
 

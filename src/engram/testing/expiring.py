@@ -1,4 +1,4 @@
-"""The contract of an expiring store: subclass it in a test file and give the fixtures `expiring` and `pass_time`."""
+"""Contract tests of expiring stores: subclass `ExpiringStoreContract` and provide `expiring` and `pass_time`."""
 
 from __future__ import annotations
 

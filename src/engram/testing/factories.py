@@ -1,4 +1,4 @@
-"""Memories, entries, vectors and sources for tests: the same every time."""
+"""Deterministic memories, entries, vectors and sources for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contracts of a memory store: subclass them in a test file and give the fixture each one names."""
+"""Contract tests of memory stores: subclass them and provide the fixtures they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a vector store: subclass it in a test file and give the fixture `vectors`."""
+"""Contract tests of vector stores: subclass `VectorStoreContract` and provide the fixture `vectors`."""
 
 from __future__ import annotations
 

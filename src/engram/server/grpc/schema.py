@@ -259,9 +259,9 @@ class Rpc:
     response: Any
     summary: str
     client: bool = False
-    """Whether the client sends a stream."""
+    """True if the client sends a stream."""
     server: bool = False
-    """Whether the server sends a stream."""
+    """True if the server sends a stream."""
 
 
 STREAMING = {
@@ -469,5 +469,5 @@ def _default_name(model: Any) -> str:
 
 
 def _has_default(info: FieldInfo) -> bool:
-    """Tell whether a field that is left out means something else than the zero of its type."""
+    """Return True if a field that is left out means something else than the zero of its type."""
     return not info.is_required() and bool(info.get_default(call_default_factory=True))
