@@ -84,6 +84,7 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "suggest",
         "predict",
         "episodes",
+        "evidence",
         "testimony",
         "outcome",
         "outcomes",

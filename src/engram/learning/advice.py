@@ -53,9 +53,8 @@ def suggest(
         for agent in agents:
             agent.experience.refresh(agent.scope)
         told, *beside = _asked(agents, clean, near, "suggest", shared=shared)
-        suggestion = first.learning.suggest(
-            clean, around, candidates, explore=chance, others=told, beside=_beside(agents, beside), near=near
-        )
+        known = first.learning.evidence(clean, around, told, _beside(agents, beside), near)
+        suggestion = first.learning.suggest(clean, around, candidates, explore=chance, known=known)
     if isinstance(first.store, LogsRecalls) and suggestion.id is not None:
         lent = bool(told) or len(agents) > 1
         sources = {one.id: each.source for each in told for one in each.episodes}
@@ -71,7 +70,8 @@ def predict(
     first, near = agents[0], cache(agents[0].embeddings.context_vector)
     where, done = first.input.clean("context", context), first.input.clean("action", action)
     told, *beside = _asked(agents, where, near, "predict", shared=shared)
-    return first.learning.predict(where, done, around, told, beside=_beside(agents, beside), near=near)
+    known = first.learning.evidence(where, around, told, _beside(agents, beside), near)
+    return first.learning.predict(where, done, around, known)
 
 
 def check(agent: AgentContext, action: Clean, context: Clean, around: Circumstances, *, shared: bool) -> Verdict:
