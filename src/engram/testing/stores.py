@@ -1306,7 +1306,7 @@ def _findable(store: MemoryStore, make: Maker) -> list[Memory]:
 
 
 def _sessions(store: MemoryStore, make: Maker) -> dict[str, str]:
-    """Add memories a to f of one session, x and y of another, m and n of none, interleaved; return their ids by name."""
+    """Add memories a to f of one session, x and y of another, m and n of none, interleaved; return ids by name."""
     sessions = {"abcdef": "s1", "xy": "s2", "mn": None}
     order = "amxbcynde"
     days = {name: -n for n, name in enumerate(order)}  # stored in the reverse order of their times
