@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.ports import Match, Matrix, Vector
-from engram.stores.vectors.exact import ExactVectors, Rows, product
+from engram.stores.vectors.exact import ExactVectors, Rows
 
 MANY = 32_768
 """Up to so many rows are compared one by one."""
@@ -110,7 +110,7 @@ class CodedRows(Rows):
         """Codes of rows, one column each: a bit for each dimension as it is, and for each of another set of axes."""
         centred = vectors - self._centre
         turn = _turn(vectors.shape[1])
-        turned = product(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
+        turned = np.vecdot(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
         bits = np.concatenate([centred, turned], axis=1) > 0
         packed = np.packbits(bits, axis=1)
         padding = -packed.shape[1] % 8
