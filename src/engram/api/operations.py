@@ -1,7 +1,7 @@
-"""The table of operations: each one described once, for REST, gRPC and the clients of both.
+"""The table of operations: each is defined once, for REST, gRPC and the clients of both.
 
-An operation is a function of a `Call` and a request model, under the decorator that says how it is reached. Importing
-the table does not import the engine, so that a client can read it.
+An operation is a function of a `Call` and a request model, with a decorator that defines its route and its right.
+Importing the table does not import the engine, so that a client can use it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: who may call it, what it takes and returns, and how each interface reaches it."""
+    """One operation: its right, its request and response models, and its HTTP route and gRPC method."""
 
     name: str
     """The name of the function, which is the operationId in OpenAPI."""
@@ -130,7 +130,7 @@ class Operation:
     http: str
     """The HTTP method and the path below `/v1`, such as `GET /memories/{id}`."""
     tag: str
-    """The group that it is listed under in OpenAPI."""
+    """Its tag in OpenAPI."""
     status: int
     """The HTTP status of success."""
     about: About
@@ -140,7 +140,7 @@ class Operation:
     """`safe`: the same request again changes nothing; `key`: it is carried out once for its key; `never`: again, it
     would do something else."""
     long: bool
-    """Whether it may take much longer than others."""
+    """True if it may take much longer than others."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Fields of the request that have another name in the path or the query."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Operation:
     """The command that does the same on the command line, for the hints of errors."""
 
     def run(self, call: Call, request: BaseModel) -> BaseModel:
-        """Carry it out. Raises `NotAllowed` if it is about all agents and the key is not."""
+        """Run the operation. Raises `NotAllowed` if it is for all agents and the key is not."""
         if self.about == "all":
             call.check_all()
         return self.function(call, request)
@@ -171,7 +171,7 @@ class Operation:
 
     @property
     def writes(self) -> bool:
-        """Whether it may change something; over HTTP, it then takes an Idempotency-Key."""
+        """True if it may change something; over HTTP, it then takes an Idempotency-Key."""
         return self.right != "read" and self.verb != "GET"
 
     @property
@@ -212,7 +212,7 @@ class Operation:
         return next(kind for kind in kinds if kind.model_fields.keys() == set(others))
 
     def _others(self) -> list[str]:
-        """The fields that are neither in the path nor headers."""
+        """Return the fields that are neither in the path nor headers."""
         return [name for name in self.request.model_fields if name not in {*self.path_fields, *self.headers}]
 
 
@@ -233,7 +233,7 @@ def operation(
     headers: Mapping[str, str] | None = None,
     command: str = "",
 ) -> Callable[[F], F]:
-    """Enter a function of a call and a request in the table; its name is the name of the operation."""
+    """Add a function of a call and a request to the table, under its name."""
 
     def entered(function: F) -> F:
         _, request, response = get_type_hints(function, localns={"Call": object}).values()
@@ -259,7 +259,7 @@ def operation(
 
 
 def operation_of(hint: Hint) -> Operation | None:
-    """The operation that takes the step of a hint, if it is one."""
+    """Return the operation for a hint, or `None`."""
     words = hint.command.split()[:2]
     return next((each for each in OPERATIONS.values() if each.command and each.command.split() == words), None)
 
@@ -268,7 +268,7 @@ class AuditEntries(Frozen):
     """Entries of the audit trail."""
 
     items: tuple[AuditEntry, ...] = Field(
-        description="The entries, in the order of the chain; give the number of the last as `after` to go on."
+        description="The entries, in the order of the chain; pass the number of the last as `after` to continue."
     )
 
 
@@ -474,7 +474,7 @@ def list_cycles(call: Call, query: Listing) -> Page[AgentCycle]:
 
 @operation("GET /cycles/state", "life")
 def get_state(call: Call, nothing: Nothing) -> AgentState:
-    """Get where an agent stands: what it completed last, and what it was in the middle of."""
+    """Get the progress of an agent: its last completed cycle, and its open ones."""
     return call.agent.life.resume()
 
 
@@ -723,19 +723,19 @@ def run_retention(call: Call, request: RetentionRun) -> RetentionReport:
 
 
 def draft_of(draft: NewMemory) -> Draft:
-    """The draft for the engine."""
+    """Convert a draft for the engine."""
     return Draft(**draft.model_dump(exclude_unset=True))
 
 
 def stored(receipt: Receipt) -> Receipt:
-    """The receipt of a draft that was stored. Raises `Refused`."""
+    """Return the receipt of a draft that was stored. Raises `Refused` for any other."""
     if receipt.id is None:
         raise Refused(receipt)
     return receipt
 
 
 def no_agent() -> NotFound:
-    """The error for an agent that does not exist or is outside the key's reach."""
+    """Return the error for an agent that does not exist or that the key is not for."""
     return NotFound("there is no such agent", hint=Hint("agent list"))
 
 
@@ -754,7 +754,7 @@ def _view(call: Call, name: str) -> AgentView:
 
 
 def _terms(call: Call, terms: Terms) -> dict[str, Any]:
-    """The terms of a grant as the engine takes them; without rights, its defaults hold. Raises `InvalidInput`."""
+    """Convert the terms of a grant for the engine; without rights, the defaults apply. Raises `InvalidInput`."""
     for text in (*terms.memories, *terms.patterns):
         call.check_name(text)
     given = terms.model_dump(include=set(Terms.model_fields))

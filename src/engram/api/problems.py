@@ -1,4 +1,4 @@
-"""Errors that interfaces raise themselves, and the messages that callers from outside may see."""
+"""Errors that interfaces raise themselves, and the public form of error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engram.model import Receipt
 
 
 class Refused(EngramError):
-    """A draft was not stored; its receipt says why."""
+    """A draft was not stored; its receipt has the reason."""
 
     def __init__(self, receipt: Receipt) -> None:
         super().__init__(receipt.reason, hint=receipt.hint)
@@ -27,7 +27,7 @@ class Refused(EngramError):
 
 
 class Crowded(EngramError):
-    """The server has no room for one more at the moment."""
+    """The server has reached a limit for all callers."""
 
     code = "busy"
 
@@ -44,9 +44,9 @@ _CLOSED = {
 
 
 def public_message(error: EngramError, naming: Naming) -> str:
-    """The message for a caller from outside, with the hint in the words of an interface.
+    """Return the message for an external caller, with the hint worded for its interface.
 
-    Of the database and the models it only says that they failed.
+    Errors of the database and of models get a general message.
     """
     if isinstance(error, _OPEN):
         return error.worded(naming)
@@ -54,6 +54,6 @@ def public_message(error: EngramError, naming: Naming) -> str:
 
 
 def code_locations(error: Exception) -> list[str]:
-    """The code locations of an error for a log, without its message, which may quote a memory."""
+    """Return the code locations of an error for a log, without its message, which may quote a memory."""
     frames = traceback.extract_tb(error.__traceback__)
     return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]

@@ -1,4 +1,4 @@
-"""Checks of every request before its route: the host and origin, the caller's key and rate, and the size of the body.
+"""Middleware that checks each request: host, origin, API key, rate, and size of the body.
 
 `RequestGuard` is the outermost: it gives each request an id, checks its host and origin, limits the number of requests
 and their time, and counts and logs their results. `Authentication`, behind it, checks the key and its rate, and reads
@@ -35,9 +35,9 @@ _log = logging.getLogger("engram.server")
 _OWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 EVENTS = "/v1/events"
 KNOWLEDGE = "/v1/knowledge"
-"""Files go in and out here, as streams."""
+"""The path of knowledge files, whose bodies are streams."""
 LONG = (KNOWLEDGE, "/v1/knowledge/merge", "/v1/audit/verification", "/v1/retention/runs")
-"""What may take long, because it is about all that there is."""
+"""Paths of operations that may take long, since they read all data."""
 METRICS = "/metrics"
 BODY = "engram.body"
 """The name of the whole body in the scope of a request."""
@@ -93,7 +93,7 @@ class RequestGuard:
         self._running: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -150,7 +150,7 @@ class RequestGuard:
     async def _safely(self, scope: Scope, receive: Receive, reply: _Sender, id: str) -> None:
         try:
             await self._app(scope, receive, reply)
-        except Exception as error:  # noqa: BLE001 - the outermost border: whatever it was, the caller gets an answer
+        except Exception as error:  # noqa: BLE001 - the outermost handler: the caller gets a response in any case
             _log.error("a request failed: %s", type(error).__name__, extra={"told": {"where": code_locations(error)}})
             if not reply.started:
                 detail = "the server failed; its log says why, under this request's id"
@@ -177,7 +177,7 @@ def _patience(limits: Limits, path: str) -> float | None:
 
 
 class _Sender:
-    """Sends a response with the headers that all responses have, unless it was cut off."""
+    """Send a response with the headers that all responses have, unless it was cancelled."""
 
     def __init__(self, send: Send, id: str) -> None:
         self.send = send
@@ -199,7 +199,7 @@ class _Sender:
 
 
 class Authentication:
-    """Requires a valid key, within its rate, and a body within the limit, for all paths but the open ones."""
+    """Require a valid key, its rate limit and the size limit of the body, for all paths but the public ones."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Authentication:
         self._strangers = Buckets(limits.refusals, max(1, int(limits.refusals * 5)), clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, or refuse it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] == "http" and _guarded(scope["path"]):
             if (refusal := await self._refusal(scope)) is not None:
                 await refusal(scope, receive, send)
@@ -258,7 +258,7 @@ class Authentication:
         return answer(429, TooMany.code, detail, id, headers={"Retry-After": str(max(1, round(wait + 0.5)))})
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | Response:
-        """The whole body, or the response that refuses it."""
+        """Read the whole body, or return the response that refuses it."""
         id, headers, most = scope["engram.request"], Headers(scope=scope), self._limits.body
         too_large = f"the body has more than {most:,} bytes; send it in parts"
         announced = headers.get("content-length", "0")
@@ -303,7 +303,7 @@ def _bearer(header: str) -> str:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body that was read, and then what comes after it."""
+    """Return a `receive` that yields the body that was read before, then further messages."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

@@ -1,4 +1,4 @@
-"""The parameters of routes: the caller, which comes from the key and never from the body, and those several share."""
+"""Parameters that several routes share: the caller, pages and keys; and the check for unknown parameters."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ T = TypeVar("T")
 AGENT = "Engram-Agent"
 IDEMPOTENCY = "Idempotency-Key"
 LONGEST_NAME = 60
-Limit = Annotated[int, Query(ge=1, le=MOST, description="How many, at most.")]
+Limit = Annotated[int, Query(ge=1, le=MOST, description="The most items to return.")]
 Cursor = Annotated[str | None, Query(max_length=500, description="The `next_cursor` of the page before.")]
-Since = Annotated[Moment | None, Query(description="Only what happened from then on.")]
+Since = Annotated[Moment | None, Query(description="Only what happened at or after this time.")]
 Id = Annotated[str, Path(max_length=MAX_LABEL, description="The id of the memory.")]
 Key = Annotated[
     str | None,
@@ -34,7 +34,7 @@ Key = Annotated[
         alias=IDEMPOTENCY,
         min_length=1,
         max_length=255,
-        description="Makes it safe to send the same again: it is carried out once. Another request needs another one.",
+        description="Makes it safe to repeat the request, which is carried out once. Other requests need other keys.",
     ),
 ]
 Named = Annotated[
@@ -48,7 +48,7 @@ Named = Annotated[
 
 
 def caller(right: Right, about: About) -> Callable[..., Coroutine[Any, Any, Call]]:
-    """A dependency that checks the right of the caller's key and gives the call."""
+    """Make a dependency that checks the right of the caller's key and provides the `Call`."""
 
     def check(request: Request, named: str | None) -> Call:
         call = Call(request.app.state.brain, request.scope["engram.key"], named)
@@ -71,7 +71,7 @@ def caller(right: Right, about: About) -> Callable[..., Coroutine[Any, Any, Call
 
 
 async def brain_of(request: Request) -> Engram:
-    """The memory that this server opens."""
+    """Return the memory of this server."""
     brain: Engram = request.app.state.brain
     return brain
 
@@ -81,30 +81,30 @@ Brain = Annotated[Engram, Depends(brain_of)]
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """The operations of an application."""
+    """The routes of an application."""
 
     routes: tuple[APIRoute, ...]
 
     def at(self, path: str) -> list[APIRoute]:
-        """The operations that a path has, one for each method."""
+        """Return the routes of a path, one for each method."""
         return [route for route in self.routes if route.path_regex.match(path)]
 
     def methods(self, path: str) -> list[str]:
-        """The methods that a path knows, by name."""
+        """Return the methods of a path, sorted."""
         return sorted({method for route in self.at(path) for method in route.methods or ()})
 
     def keyed(self, path: str, method: str) -> APIRoute | None:
-        """The operation of a request that may have an `Idempotency-Key`, if it is one."""
+        """Return the route of a request if it takes an `Idempotency-Key`."""
         return next((route for route in self.at(path) if method in (route.methods or ()) and takes_key(route)), None)
 
 
 async def slowly(request: Request, call: Callable[[], T]) -> T:
-    """Run what takes long in a thread of its own pool, so that short requests do not wait for one."""
+    """Run a long call in a separate thread pool, so that short requests do not wait for it."""
     return await run_sync(call, limiter=request.app.state.slow)
 
 
 async def known_parameters(request: Request) -> None:
-    """Refuse parameters that the operation does not know, so that a slip of the pen is not taken for a wish."""
+    """Refuse unknown query parameters, such as misspelled ones."""
     if not request.query_params:
         return
     name = getattr(request.scope.get("route"), "name", "")
@@ -120,39 +120,39 @@ async def known_parameters(request: Request) -> None:
 
 
 def parameters(route: APIRoute) -> set[str]:
-    """The names of the query parameters that an operation takes."""
+    """Return the names of the query parameters of a route."""
     return {param.alias for part in _parts(route.dependant) for param in part.query_params}
 
 
 def takes_header(route: APIRoute, name: str) -> bool:
-    """Whether an operation takes a header."""
+    """Return True if an operation takes a header."""
     return any(param.alias == name for part in _parts(route.dependant) for param in part.header_params)
 
 
 def takes_key(route: APIRoute) -> bool:
-    """Whether an operation takes a key that makes it safe to repeat."""
+    """Return True if an operation takes a key that makes it safe to repeat."""
     return takes_header(route, IDEMPOTENCY)
 
 
 def _required(route: APIRoute, name: str) -> Any:
-    """What the dependency that checks the caller of a route requires."""
+    """Return an attribute of the dependency that checks the caller of a route."""
     calls = (dependant.call for dependant in route.dependant.dependencies)
     return next((found for call in calls if (found := getattr(call, name, None)) is not None), None)
 
 
 def right_of(route: APIRoute) -> Right | None:
-    """The right that a route asks for, or `None` if it asks for none."""
+    """Return the right that a route requires, or `None`."""
     right: Right | None = _required(route, "right")
     return right
 
 
 def about_all(route: APIRoute) -> bool:
-    """Whether a route needs a key for all agents."""
+    """Return True if a route needs a key for all agents."""
     return bool(_required(route, "about") == "all")
 
 
 def takes_agent(route: APIRoute) -> bool:
-    """Whether a route acts for one agent, which the header may name."""
+    """Return True if a route acts for one agent, which the header may name."""
     return takes_header(route, AGENT)
 
 
