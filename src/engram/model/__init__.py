@@ -16,7 +16,7 @@ from engram.model.agent import (
     Recollections,
 )
 from engram.model.audit import AuditEntry, AuditProblem, AuditVerification, Checkpoint
-from engram.model.clean import Clean, remove_matches, split_clean
+from engram.model.clean import Clean, join_clean, remove_matches, split_clean
 from engram.model.content import (
     KNOWLEDGE_LIKE,
     CollaborationContent,
@@ -205,6 +205,7 @@ __all__ = [
     "WorkspaceFile",
     "comparable_content",
     "describe_error",
+    "join_clean",
     "quality",
     "remove_matches",
     "split_clean",

@@ -18,6 +18,11 @@ def clean_name(name: str) -> Clean:
     return Clean(name)
 
 
+def join_clean(*parts: Clean) -> Clean:
+    """Join clean texts with line breaks, leaving out empty ones."""
+    return Clean("\n".join(part for part in parts if part))
+
+
 def split_clean(text: Clean, cut: Callable[[str], Iterable[str]]) -> list[Clean]:
     """Split a clean text; its pieces are clean."""
     return [Clean(piece) for piece in cut(text)]

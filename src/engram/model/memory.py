@@ -99,11 +99,6 @@ class Memory(Frozen):
     version: int = Field(default=1, description="Its version, which changes when it does.")
 
     @property
-    def text_in_context(self) -> Clean:
-        """The text, and the context before it, if there is one."""
-        return Clean("\n".join(part for part in (self.context, self.text) if part))
-
-    @property
     def session(self) -> Clean | None:
         """The session it was recorded in."""
         return self.provenance.session

@@ -14,7 +14,7 @@ from engram.errors import EngramError, Hint, ModelError, StoreError
 from engram.learning.service import CONTEXTS
 from engram.learning.situations import everyday_texts
 from engram.learning.situations.nearness import relative_closeness
-from engram.model import Clean, DecisionContent, FailureContent, Memory, split_clean
+from engram.model import Clean, DecisionContent, FailureContent, Memory, join_clean, split_clean
 from engram.model.memory import WITHOUT_VECTOR
 from engram.ports import (
     LONG_TERM,
@@ -77,7 +77,7 @@ class Embeddings:
 
         Raises `ModelError`.
         """
-        wholes = [memory.text_in_context for memory in memories]
+        wholes = [join_clean(memory.context, memory.text) if memory.context else memory.text for memory in memories]
         texts = [[whole] if len(whole) <= LONGEST_WHOLE else split_clean(whole, passages) for whole in wholes]
         contexts = [_situation(memory) for memory in memories]
         all_of_them = [text for own, context in zip(texts, contexts, strict=True) for text in [*own, *context]]
