@@ -93,7 +93,6 @@ ENGINE_ONLY: dict[type, set[str]] = {  # what the engine itself uses
         "check",
         "verdict",
         "note",
-        "with_latest_outcomes",
         "attempts",
         "show_patterns",
     },

@@ -50,6 +50,8 @@ def suggest(
     clean = gate.clean("context", context)
     chance = first.sources.random if explore else None
     with read_once():
+        for agent in agents:
+            agent.experience.refresh(agent.scope)
         told, *beside = _asked(agents, clean, near, "suggest", shared=shared)
         suggestion = first.learning.suggest(
             clean, around, candidates, explore=chance, others=told, beside=_beside(agents, beside), near=near
@@ -92,7 +94,10 @@ def _asked(
     What one of them lends to another is left out, because its owner is asked itself.
     """
     names = {agent.scope.agent for agent in agents}
-    return [_lent(agent, context, near, use, names) if shared else [] for agent in agents]
+    return [
+        _lent(agent, context, near, use, names) if shared and agent.sharing.ledger.has_entries() else []
+        for agent in agents
+    ]
 
 
 def _beside(agents: Sequence[AgentContext], lent: Sequence[Sequence[Testimony]]) -> list[Beside]:

@@ -136,6 +136,7 @@ class Learning:
         self._usual = usual
         self._unrelated = unrelated
         self._store = store
+        self._keeps_events = can(store, KeepsEvents)
         self._scope = scope
         self.voice = scope.agent
         """Who is behind it, when the words of one source are counted together."""
@@ -243,7 +244,7 @@ class Learning:
         Who asks several about one context gives a `near` that remembers where it is.
         """
         store, scope = self._store, self._scope
-        if not can(store, KeepsEvents):
+        if not self._keeps_events:
             where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=normal_form(context))
             ids = [match.id for match in store.search(scope, Query(where=where, limit=MOST_EPISODES))]
             return episodes_of(memory for memory in store.get(scope, ids) if memory is not None)
@@ -265,7 +266,8 @@ class Learning:
         contrasts = _contrasts(context, episodes)
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
-            rivals = situations.ambiguous(context)
+            rivals = set(situations.find_by_words(context))
+            rivals = rivals if len(rivals) > 1 else set()
             own = situations.find_like(context)
             if own is None and usual is not None and not rivals:
                 own = situations.nearest(_neighbours(context, episodes, usual), known)
@@ -445,18 +447,6 @@ class Learning:
             )
             for event in [*decided, *happened.outcomes(events)]
             if (quality := happened.number(event, "quality")) is not None
-        ]
-
-    def with_latest_outcomes(self, memories: list[Memory]) -> list[Memory]:
-        """The same memories; decisions with the success that was told of them last."""
-        decided = [memory.id for memory in memories if memory.kind == MemoryType.DECISION]
-        if not decided:
-            return memories
-        told = happened.outcomes(self._store.events_of(self._scope, decided))
-        last = {event.subject: happened.number(event, "quality") for event in told}
-        return [
-            memory.model_copy(update={"success_rate": last[memory.id]}) if memory.id in last else memory
-            for memory in memories
         ]
 
     # Failures ------------------------------------------------------------------------------------------
@@ -791,7 +781,7 @@ def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | No
     if not context.strip() or not verdicts.failed_elsewhere(learned.recognizer, action):
         return None, True
     id = learned.situations.find_like(context)
-    return id, id is not None or bool(learned.situations.ambiguous(context))
+    return id, id is not None or len(learned.situations.find_by_words(context)) > 1
 
 
 def _alike(situations: Situations, id: str | None, *, surely: bool) -> SituationView | None:

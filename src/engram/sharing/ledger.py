@@ -49,6 +49,13 @@ class Ledger:
         """Return the time, at least that of the newest entry: an expired grant stays expired if clocks are set back."""
         return max(self._sources.now(), self._newest)
 
+    def has_entries(self) -> bool:
+        """Return true if there is any grant or imported source; the log is only read while none is known."""
+        with self._lock:
+            if not (self._grants or self._imported_sources):
+                self._read()
+            return bool(self._grants or self._imported_sources)
+
     def grants(self) -> list[Grant]:
         """List all grants, oldest first."""
         with self._lock:

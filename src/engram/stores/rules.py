@@ -14,7 +14,7 @@ from engram.clock import micros
 from engram.errors import InvalidInput
 from engram.model import Memory, Receipt, comparable_content
 from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, TableChecksum, Vector
-from engram.ports.values import refuse_foreign
+from engram.ports.arguments import refuse_foreign
 from engram.stores.rows import by_place, memory_terms, to_json
 from engram.text.terms import K1, B, digest
 

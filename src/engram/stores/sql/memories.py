@@ -13,7 +13,7 @@ from engram.clock import micros
 from engram.errors import Conflict, Hint, NotFound
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.ports import AuditAction, Changes, Entry, Event, Filter, Match, Query, RankingInput, Scope, TermCounts
-from engram.ports.values import refuse_foreign
+from engram.ports.arguments import refuse_foreign
 from engram.stores import audit_entries, rekey
 from engram.stores.rows import Row, memory_terms, tag_rows, to_row, vector_rows
 from engram.stores.rules import (
