@@ -35,7 +35,7 @@ from engram.errors import (
 from engram.ports import Cipher, Match, Placed, Query, RankingInput, Scope, TermCounts, VectorSpace, VectorStore
 from engram.stores import audit_entries, neighbours
 from engram.stores.migrate import upgrade
-from engram.stores.rows import Row
+from engram.stores.rows import Row, to_ranking_input
 from engram.stores.rules import ENOUGH, MOST_SCORED, nearest, telling, vector_key
 from engram.stores.schema import REVISION, PgVector, memories, memory_index, settings, tombstones
 from engram.stores.sql import LATER, PUSHED, WRITE, SqlStore, Tables, Touches, sound, storable
@@ -522,7 +522,7 @@ class PostgresTables(Tables):
             return length, counted
 
         seen = conn.execute(_RANKING_INPUTS, {"agent": scope.agent, "listed": seqs, "terms": list(terms)})
-        return [neighbours.to_ranking_input((*row[:-3], row[-3:]), counts) for row in seen]
+        return [to_ranking_input((*row[:-3], row[-3:]), counts) for row in seen]
 
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the rows of a scope, and those that hold each term."""

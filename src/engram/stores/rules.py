@@ -15,7 +15,7 @@ from engram.errors import InvalidInput
 from engram.model import Memory, Receipt, comparable_content
 from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, TableChecksum, Vector
 from engram.ports.arguments import refuse_foreign
-from engram.stores.rows import by_place, memory_terms, to_json
+from engram.stores.rows import by_place, memory_terms, to_json, usefulness
 from engram.text.terms import K1, B, digest
 
 __all__ = [
@@ -181,11 +181,6 @@ def telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
         kept.append(term)
         rows += holders[term]
     return kept
-
-
-def usefulness(helped: float, hindered: float) -> float:
-    """Return the posterior mean of the share of recalls in which a memory helps; 0.5 without reports."""
-    return (helped + 1) / (helped + hindered + 2)
 
 
 def tally(rows: Iterable[Cells]) -> TableChecksum:

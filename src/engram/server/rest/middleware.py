@@ -232,7 +232,8 @@ class Authentication:
                     return
                 scope[BODY] = body
                 receive = _replayed(body, receive)
-        app = self._repeatable if IDEMPOTENCY in Headers(scope=scope) else self._app
+        keyed = scope["type"] == "http" and IDEMPOTENCY in Headers(scope=scope)
+        app = self._repeatable if keyed else self._app
         await app(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.ports import Match, Matrix, Vector
-from engram.stores.vectors.exact import ExactVectors, Rows, product
+from engram.stores.vectors.exact import ExactVectors, Rows
 
 MANY = 32_768
 """The number of rows up to which all are compared."""
@@ -109,7 +109,7 @@ class CodedRows(Rows):
         """Compute the codes of rows, one column each: a bit for each dimension and each axis of a rotated basis."""
         centred = vectors - self._centre
         turn = _turn(vectors.shape[1])
-        turned = product(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
+        turned = np.vecdot(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
         bits = np.concatenate([centred, turned], axis=1) > 0
         packed = np.packbits(bits, axis=1)
         padding = -packed.shape[1] % 8
