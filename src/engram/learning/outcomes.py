@@ -1,4 +1,4 @@
-"""act: outcome → credit, which closes the loop: what was shown earns or loses by what came of it."""
+"""Record outcomes, and credit them to the memories, suggestions and sources that led to them."""
 
 from __future__ import annotations
 

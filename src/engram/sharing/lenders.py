@@ -99,8 +99,6 @@ class Sharing:
         self._met: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
-    # Sources -------------------------------------------------------------------------------------------
-
     def lenders(self, reader: Scope, right: Right) -> list[Lender]:
         """List the sources that an agent may now read or learn from."""
         chains, imported = self.ledger.shared_with(reader.agent, right)
@@ -161,8 +159,6 @@ class Sharing:
         learning = Learning(view, scope, Experience(view), self._sources, self._near, self._clean)
         learning.voice = owner
         return Lender(owner, f"agent:{owner}", f"{chain[0].id}:copy", scope, view, learning, Origin.SHARED, chain)
-
-    # Coverage ------------------------------------------------------------------------------------------
 
     def covered(self, chain: Sequence[Grant]) -> frozenset[str] | None:
         """Return the memories covered by a grant and by every grant that it reshares; `None` for everything."""
@@ -280,8 +276,6 @@ class Sharing:
             if memory is not None and any(domain and domain <= _context_words(memory) for domain in domains)
         }
 
-    # Use and trust -------------------------------------------------------------------------------------
-
     def log_use(self, reader: Scope, lender: Lender, action: str, count: int, ids: Iterable[str] = ()) -> None:
         """Log a use of a lender's knowledge under every grant that allowed it."""
         if not count:
@@ -358,8 +352,6 @@ class Sharing:
                 )
             )
         return found
-
-    # Reading -------------------------------------------------------------------------------------------
 
     def get_shared(self, reader: Scope, ids: Sequence[str], action: str) -> dict[str, Memory]:
         """Return shared memories by id, as far as the agent may read them, and log the use."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -14,10 +14,12 @@ from pydantic import TypeAdapter
 from engram.clock import from_micros, micros
 from engram.errors import StoreCorrupt
 from engram.model import Clean, Content, Memory, MemoryType, Origin, Provenance
-from engram.ports import Credit, Event, LoggedRecall, Placed, Scope, Vector
+from engram.ports import Credit, Event, LoggedRecall, Placed, RankingInput, Scope, Vector
 from engram.text.terms import digest, index_terms, normal_form
 
 Row = dict[str, Any]
+Counts = Callable[[Any], tuple[int, list[int]]]
+"""Convert the word columns of a row to its length in terms and its count of each query term."""
 
 _content: TypeAdapter[Content] = TypeAdapter(Content)
 _SEALED = (
@@ -147,6 +149,20 @@ def to_event(row: Mapping[Any, Any], *, verified: bool = False) -> Event:
         )
     at, body = from_micros(row["at"]), json.loads(row["body"])
     return Event(row["id"], row["kind"], at, row["subject"], row["topic"], body, row["seq"])
+
+
+def usefulness(helped: float, hindered: float) -> float:
+    """Return the posterior mean of the share of recalls in which a memory helps; 0.5 without reports."""
+    return (helped + 1) / (helped + hindered + 2)
+
+
+def to_ranking_input(row: Any, counts: Counts) -> RankingInput:
+    """Convert a row of `neighbours.ranking_query`; `counts` converts what it says about its words."""
+    id, seq, session, speaker, role, at, text, importance, trust, helped, hindered, words = row
+    useful = usefulness(helped, hindered)
+    return RankingInput(
+        id, seq, session, speaker, role, from_micros(at), text, *counts(words), importance, trust, useful
+    )
 
 
 def to_recall(scope: Scope, credit: Credit) -> Row:

@@ -15,7 +15,7 @@ from engram.errors import InvalidInput
 from engram.model import Memory, Receipt, comparable_content
 from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, TableChecksum, Vector
 from engram.ports.arguments import refuse_foreign
-from engram.stores.rows import by_place, memory_terms, to_json
+from engram.stores.rows import by_place, memory_terms, to_json, usefulness
 from engram.text.terms import K1, B, digest
 
 __all__ = [
@@ -106,7 +106,7 @@ def annotated(known: Memory, update: Mapping[str, object]) -> Memory:
     """Return the memory with new metadata and the next version. Raises `InvalidInput` for an invalid validity."""
     memory = known.model_copy(update={**update, "version": known.version + 1})
     if memory.valid_until is not None and memory.valid_until <= memory.valid_from:
-        raise InvalidInput("valid_until must lie after the time it is valid from")
+        raise InvalidInput("valid_until must be later than valid_from")
     return memory
 
 
@@ -181,11 +181,6 @@ def telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
         kept.append(term)
         rows += holders[term]
     return kept
-
-
-def usefulness(helped: float, hindered: float) -> float:
-    """Return the posterior mean of the share of recalls in which a memory helps; 0.5 without reports."""
-    return (helped + 1) / (helped + hindered + 2)
 
 
 def tally(rows: Iterable[Cells]) -> TableChecksum:

@@ -52,7 +52,7 @@ from engram.ports import (
 from engram.stores import audit_entries, neighbours, raw, sealing
 from engram.stores.drivers import PLAIN, PURPOSE, Driver, whole_file
 from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows
-from engram.stores.rows import scope_term
+from engram.stores.rows import scope_term, to_ranking_input
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
 from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, Tables, sound, storable
@@ -336,7 +336,7 @@ class SqliteTables(Tables):
         seen = fetch(conn, _RANKING_INPUTS, {"agent": scope.agent, "listed": json.dumps(places)})
         self._moment(conn, scope).spans.update((row[0], row[-2:]) for row in seen)
         counts = counter_of(terms)
-        return [neighbours.to_ranking_input(row[:-2], counts) for row in seen]
+        return [to_ranking_input(row[:-2], counts) for row in seen]
 
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the rows of a scope, and those that hold each term."""
@@ -926,16 +926,16 @@ def _begin(conn: sa.Connection) -> None:
 
 
 def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
-    """Return the driver of a file: its header tells whether it is encrypted; a new one follows the setting."""
+    """Return the driver of a file: its header shows if it is encrypted; a new one follows the setting."""
     try:
         header = raw.head(path, len(MAGIC))
     except (OSError, ValueError):  # `_inspect` raises the error
         header = b""
     if cipher is None or header == MAGIC or (not header and encryption != "file"):
         if encryption == "file" and header == MAGIC:
-            raise StoreError(f"{path} is not encrypted as a whole; `engram crypt init --mode file` does that")
+            raise StoreError(f"{path} is not encrypted as a file; run `engram crypt init --mode file` to encrypt it")
         if encryption == "file" and cipher is None:
-            raise StoreError("to encrypt, a key is needed; `engram crypt init --mode file` makes one")
+            raise StoreError("encryption needs a key; run `engram crypt init --mode file` to create one")
         return PLAIN
     return whole_file(cipher.derive(PURPOSE))
 

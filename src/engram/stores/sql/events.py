@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -87,7 +88,7 @@ class SqlEvents:
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
         """Return all events about these subjects, the oldest first."""
         chosen = self._tables.one_of(events.c.subject, storable(subjects))
-        return self._tables.look(scope, lambda conn: self._chosen(conn, scope, chosen)) if subjects else []
+        return self._tables.look(scope, partial(self._chosen, scope=scope, chosen=chosen)) if subjects else []
 
     def _chosen(self, conn: sa.Connection, scope: Scope, chosen: sa.ColumnElement[bool]) -> list[Event]:
         """Read the chosen events and sort them here, since an ORDER BY can make the database scan all of them."""

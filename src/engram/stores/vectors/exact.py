@@ -100,8 +100,9 @@ class Rows:
     def _compare(self, vector: Vector, k: int, positions: NDArray[np.intp] | None) -> list[Match]:
         """Compare with all rows, or with these."""
         matrix = self._matrix[: len(self._ids)] if positions is None else self._matrix.take(positions, axis=0)
-        similarity = product(matrix, vector)
-        order = _largest(similarity, k)
+        # A small one in one thread, as starting the threads of BLAS would take longer.
+        similarity = np.vecdot(matrix, vector) if len(matrix) <= FEW else matrix @ vector
+        order = np.argsort(-similarity, kind="stable") if k >= len(similarity) else _largest(similarity, k)
         picked = order if positions is None else positions[order]
         scores = np.clip(similarity[order], 0, 1)
         return [Match(self._ids[p], s) for p, s in zip(picked.tolist(), scores.tolist(), strict=True)]
@@ -122,13 +123,6 @@ class Rows:
             self._matrix = grown
 
 
-def product(matrix: Matrix, vector: Vector) -> NDArray[np.float32]:
-    """Multiply a matrix by a vector; a small one in one thread, as starting the threads of BLAS would take longer."""
-    return np.asarray(np.vecdot(matrix, vector) if len(matrix) <= FEW else matrix @ vector)
-
-
 def _largest(values: NDArray[np.float32], k: int) -> NDArray[np.intp]:
-    if k >= len(values):
-        return np.argsort(-values, kind="stable")
     top = np.argpartition(-values, k)[:k]
     return top[np.argsort(-values[top], kind="stable")]

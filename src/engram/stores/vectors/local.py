@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.ports import Match, Matrix, Vector
-from engram.stores.vectors.exact import ExactVectors, Rows, product
+from engram.stores.vectors.exact import ExactVectors, Rows
 
 MANY = 32_768
 """The number of rows up to which all are compared."""
@@ -64,7 +64,7 @@ class CodedRows(Rows):
         return self._compare(vector, k, close if chosen is None else chosen[close])
 
     def _close(self, vector: Vector, chosen: Positions | None, rows: int, count: int) -> Positions:
-        """Return the rows, of all or of the chosen ones, that differ in the fewest bits: about so many."""
+        """Return about `count` rows, of all or of the chosen ones, that differ in the fewest bits."""
         (code,) = self._encode(vector[None, :]).T
         words = range(len(code))
         if rows <= self._very_many:
@@ -109,7 +109,7 @@ class CodedRows(Rows):
         """Compute the codes of rows, one column each: a bit for each dimension and each axis of a rotated basis."""
         centred = vectors - self._centre
         turn = _turn(vectors.shape[1])
-        turned = product(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
+        turned = np.vecdot(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
         bits = np.concatenate([centred, turned], axis=1) > 0
         packed = np.packbits(bits, axis=1)
         padding = -packed.shape[1] % 8
@@ -117,7 +117,7 @@ class CodedRows(Rows):
 
 
 def _fewest(distance: Distances, count: int) -> Positions:
-    """Return the positions of the smallest distances: so many, and all that equal the last of them."""
+    """Return the positions of the `count` smallest distances, and of all that equal the last of them."""
     within = np.searchsorted(np.bincount(distance).cumsum(), count)
     return np.flatnonzero(distance <= within)
 
