@@ -892,7 +892,7 @@ def test_something_else_at_a_key_is_said_and_nothing_of_the_batch_is_written(
         client.set(f"{prefix}:{{alice}}:{name}", "something else")
         kept = names(redis_url, prefix) - {f"{prefix}:numbers"}  # a number that was not used is no harm
         before = {key: client.dump(key) for key in kept}
-        with pytest.raises(StoreCorrupt, match="use a prefix of its own"):
+        with pytest.raises(StoreCorrupt, match="use another prefix for Engram"):
             store.add(ALICE, [told(make.event("deploy", kind="message"), "a"), make.event("another")])
         assert names(redis_url, prefix) == kept | {f"{prefix}:numbers"}
         assert {key: client.dump(key) for key in kept} == before

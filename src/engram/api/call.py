@@ -39,12 +39,12 @@ class Call:
     def check_right(self, right: Right) -> None:
         """Raise `NotAllowed` if the key does not have a right."""
         if not self.key.has_right(right):
-            raise NotAllowed(f"this key has no right to {right}; ask whoever runs the server for one that has")
+            raise NotAllowed(f"this key has no right to {right}; ask the operator of the server for one that has")
 
     def check_all(self) -> None:
         """Raise `NotAllowed` unless the key is for all agents."""
         if EVERYONE not in self.key.agents:
-            raise NotAllowed("this is about all agents, and the key is for some; ask for one that is for all")
+            raise NotAllowed("this needs a key for all agents; ask the operator of the server for one")
 
     def agents(self) -> list[str]:
         """Return the names of the existing agents that the key is for."""
@@ -54,7 +54,7 @@ class Call:
     def check_name(text: str) -> str:
         """Return a name that can be stored. Raises `InvalidInput`."""
         if not text.strip():
-            raise InvalidInput("a name is empty; say who or what is meant")
+            raise InvalidInput("a name is empty; give a name")
         if reason := unstorable(text):
             raise InvalidInput(f"a name cannot be used: {reason}")
         return text

@@ -201,7 +201,7 @@ class Operation:
 
     @property
     def body(self) -> type[BaseModel] | None:
-        """The model of the body: the request without what is in the path; `None` if there is no body."""
+        """The model of the body: the request without its path fields; `None` if there is no body."""
         others = self._others()
         if self.verb == "GET" or not others:
             return None
@@ -277,13 +277,13 @@ class AuditEntries(Frozen):
 
 @operation("POST /memories", "memories", "write", status=201, repeat="key")
 def remember(call: Call, draft: NewMemory) -> Receipt:
-    """Remember something; the receipt comes after the commit."""
+    """Store a memory; the receipt is returned after the commit."""
     return stored(call.agent.remember(draft_of(draft)))
 
 
 @operation("POST /memories/batch", "memories", "write", repeat="key")
 def remember_batch(call: Call, drafts: NewMemories) -> Receipts:
-    """Remember several things in one transaction; one that cannot be stored gets a receipt that says why."""
+    """Store several memories in one transaction; one that cannot be stored gets a receipt with the reason."""
     return Receipts(receipts=tuple(call.agent.remember([draft_of(draft) for draft in drafts.items])))
 
 
@@ -326,7 +326,7 @@ def recall(call: Call, query: RecallQuery) -> Recalled:
 
 @operation("POST /context", "memories")
 def context(call: Call, query: ContextQuery) -> ContextText:
-    """Write what is remembered about a question as a text for a model: quoted, each with its origin and trust."""
+    """Write the memories that answer a question as a text for a model: quoted, each with its origin and trust."""
     filters = query.model_dump(exclude={"query", "k", "budget_tokens"}, exclude_defaults=True)
     return ContextText(text=call.agent.context(query.query, query.k, budget_tokens=query.budget_tokens, **filters))
 
@@ -336,7 +336,7 @@ def context(call: Call, query: ContextQuery) -> ContextText:
 
 @operation("POST /decisions", "learning", "write", status=201, repeat="key")
 def record_decision(call: Call, decision: NewDecision) -> Receipt:
-    """Record what was done in a context and, if it is known, how it went."""
+    """Record a decision in a context and, if it is known, its outcome."""
     given = decision.model_dump(exclude_defaults=True) | {"context": decision.context, "action": decision.action}
     return stored(call.agent.record_decision(**given))
 
@@ -349,7 +349,7 @@ def list_decisions(call: Call, query: DecisionListing) -> Page[Memory]:
 
 @operation("POST /outcomes", "learning", "write")
 def tell_outcome(call: Call, outcome: NewOutcome) -> Noted:
-    """Record how it went, by the id of a decision, a recall or a suggestion; again changes nothing."""
+    """Record the outcome of a decision, a recall or a suggestion, by its id; repeating it changes nothing."""
     given = outcome.model_dump(exclude={"id", "outcome"}, exclude_defaults=True)
     return Noted(news=call.agent.outcome(outcome.id, outcome.outcome, **given))
 
@@ -362,7 +362,7 @@ def list_outcomes(call: Call, query: OutcomeListing) -> Page[RecordedOutcome]:
 
 @operation("POST /suggestions", "learning")
 def suggest(call: Call, query: SuggestionQuery) -> Suggestion:
-    """Recommend an action in a context, from how it went there and in similar ones, or abstain."""
+    """Recommend an action in a context, from outcomes in it and in similar ones, or abstain."""
     return call.agent.suggest(**query.model_dump())
 
 
@@ -380,7 +380,7 @@ def check(call: Call, query: CheckQuery) -> Verdict:
 
 @operation("GET /patterns/success", "learning", command="memory patterns")
 def list_success_patterns(call: Call, query: Listing) -> Page[SuccessPattern]:
-    """List approaches that worked again and again, why, and how to repeat them; shared ones have a source."""
+    """List approaches that worked repeatedly, why, and how to repeat them; shared ones have a source."""
     return _page(query, call.agent.shared_patterns.all_successes(), "successes", call.agent.name)
 
 
@@ -395,7 +395,7 @@ def list_decision_templates(call: Call, query: Listing) -> Page[DecisionTemplate
 
 @operation("POST /failures", "failures", "write", status=201, repeat="key")
 def learn_from_failure(call: Call, failure: NewFailure) -> FailurePattern:
-    """Learn what went wrong and what was done about it; returns the pattern that it belongs to."""
+    """Record a failure and its solution; return the failure pattern that it belongs to."""
     return call.agent.learn_from_failure(failure.error, **failure.model_dump(exclude={"error"}, exclude_defaults=True))
 
 
@@ -413,7 +413,7 @@ def get_failure(call: Call, which: Named) -> FailurePattern:
 
 @operation("POST /failures/{name}/solutions", "failures", "write", repeat="never")
 def tell_solution(call: Call, tried: SolutionOf) -> FailurePattern:
-    """Record how a solution of a failure did."""
+    """Record that a solution of a failure was tried, and how well it worked."""
     return call.agent.learning.tried(tried.name, tried.solution, tried.helped)
 
 
@@ -486,13 +486,13 @@ def get_cycle(call: Call, which: CycleIndex) -> AgentCycle:
 
 @operation("POST /cycles", "life", "write", status=201, repeat="never")
 def propose(call: Call, proposal: NewCycle) -> AgentCycle:
-    """Begin a cycle: store what is about to be done, which may then be done."""
+    """Begin a cycle: store the action before it is carried out."""
     return call.agent.life.propose(**proposal.model_dump())
 
 
 @operation("POST /cycles/{index}/result", "life", "write")
 def tell_result(call: Call, request: ResultOf) -> AgentCycle:
-    """Complete a cycle with its result; again with the same changes nothing."""
+    """Complete a cycle with its result; repeating the same result changes nothing."""
     end = request.end
     error = end.error.model_dump() if isinstance(end.error, CycleError) else end.error
     return call.agent.life.result(
@@ -502,7 +502,7 @@ def tell_result(call: Call, request: ResultOf) -> AgentCycle:
 
 @operation("POST /cycles/{index}/resolution", "life", "write", repeat="never")
 def resolve(call: Call, request: ResolutionOf) -> AgentCycle:
-    """Settle a cycle without a result: abandon it, or do it again in a new cycle, which is returned."""
+    """Resolve a cycle without a result: abandon it, or repeat it in a new cycle, which is returned."""
     return call.agent.life.resolve(request.index, request.decision.how, reason=request.decision.reason)
 
 
@@ -555,26 +555,26 @@ def offer_grant(call: Call, terms: GrantOffer) -> Grant:
 
 @operation("POST /grants", "grants", "share", status=201, repeat="key")
 def share(call: Call, terms: GrantShare) -> Grant:
-    """Share at once: with an agent, a group or everyone; also what others shared, if they allow that."""
+    """Share knowledge at once with an agent, a group or everyone; also knowledge of others, if they allow that."""
     to, fields = call.check_name(terms.to), _terms(call, terms)
     return call.agent.grants.share(to, via=terms.via, **fields, key=call.repeat_key)
 
 
 @operation("POST /grants/{id}/approval", "grants", "share", repeat="never")
 def approve_grant(call: Call, terms: GrantApproval) -> Grant:
-    """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
+    """Approve a request, with other rights and an end if they are given, or an offer as it is."""
     return call.agent.grants.approve(terms.id, rights=terms.rights or None, expires=terms.expires)
 
 
 @operation("POST /grants/{id}/denial", "grants", "share")
 def deny_grant(call: Call, which: Id) -> Grant:
-    """Turn a request or an offer down."""
+    """Deny a request or an offer."""
     return call.agent.grants.deny(which.id)
 
 
 @operation("POST /grants/{id}/revocation", "grants", "share")
 def revoke_grant(call: Call, which: Id) -> Revocation:
-    """End a grant at once, and delete what its receivers derived from it; again changes nothing."""
+    """End a grant at once, and delete what its receivers derived from it; repeating it changes nothing."""
     return call.agent.grants.revoke(which.id)
 
 
@@ -631,7 +631,7 @@ def merge_knowledge(call: Call, request: Merge) -> ImportReport:
 
 @operation("GET /quarantine", "quarantine", command="quarantine list")
 def list_quarantined(call: Call, query: Listing) -> Page[Quarantined]:
-    """List quarantined memories, newest first, and why; they are in no search, list or pattern."""
+    """List quarantined memories, newest first, with the reasons; they are in no search, list or pattern."""
     return _page(query, call.agent.quarantine.list(), "quarantine", call.agent.name)
 
 
@@ -645,7 +645,7 @@ def get_quarantined(call: Call, which: Id) -> Quarantined:
 
 @operation("POST /quarantine/{id}/release", "quarantine", "admin", repeat="never")
 def release(call: Call, which: Id) -> Memory:
-    """Give a memory back to the agent. It takes the right `admin`: the agent itself cannot decide this."""
+    """Release a quarantined memory to the agent. It requires the right `admin`: the agent itself cannot decide this."""
     return call.agent.quarantine.release(get_quarantined(call, which).id)
 
 
@@ -660,7 +660,7 @@ def discard(call: Call, which: Id) -> ForgetReceipt:
 
 @operation("GET /audit", "audit", "admin", about="named")
 def list_audit(call: Call, query: AuditListing) -> AuditEntries:
-    """List what was done, in order: to the agent that is named, or to all, if the key is for all and none is named."""
+    """List audit entries in order: of the named agent, or of all, if none is named and the key is for all."""
     return AuditEntries(items=tuple(call.brain.audit.find(**query.model_dump(), agent=call.audited_agent())))
 
 
@@ -701,7 +701,7 @@ def list_holds(call: Call, query: Listing) -> Page[LegalHold]:
 
 @operation("POST /retention/holds", "retention", "admin", about="all", status=201, repeat="never")
 def hold(call: Call, request: NewHold) -> LegalHold:
-    """Keep all memories of an agent, or those that are named, against every deletion."""
+    """Protect all memories of an agent, or those that are named, from every deletion."""
     call.check_storable(request.reason, *request.memories, *request.tags, *request.sessions)
     agent = None if request.agent is None else call.brain.agent(request.agent).name
     return call.brain.retention.hold(agent=agent, **request.model_dump(exclude={"agent"}))
@@ -717,7 +717,7 @@ def release_hold(call: Call, which: Id) -> LegalHold:
 
 @operation("POST /retention/runs", "retention", "admin", about="all", long=True)
 def run_retention(call: Call, request: RetentionRun) -> RetentionReport:
-    """Delete or archive what fulfils a policy; what is pinned or held stays."""
+    """Delete or archive the memories that match a policy, except those that are pinned or under a hold."""
     agents = None if request.agents is None else [call.brain.agent(name).name for name in request.agents]
     return call.brain.retention.run(agents=agents, dry_run=request.dry_run)
 

@@ -39,7 +39,7 @@ _CLOSED = {
     "closed": "the server is stopping; try again",
     "full": "the disk is full; nothing was stored",
     "read_only": "the database cannot be written; reading works",
-    "corrupt": "what was read is not what was written; whoever runs the server has to look into it",
+    "corrupt": "what was read is not what was written; the operator of the server has to check it",
 }
 
 
@@ -50,7 +50,7 @@ def public_message(error: EngramError, naming: Naming) -> str:
     """
     if isinstance(error, _OPEN):
         return error.worded(naming)
-    return _CLOSED.get(error.code, "the server cannot do this; whoever runs it has to look into it")
+    return _CLOSED.get(error.code, "the server cannot do this; its operator has to check it")
 
 
 def code_locations(error: Exception) -> list[str]:

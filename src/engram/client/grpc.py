@@ -73,7 +73,9 @@ def value(message: Message, kind: type[M]) -> M:
     try:
         return TypeAdapter(kind).validate_python(convert.from_message(message))
     except (ValidationError, InvalidInput):
-        raise StoreAway("the answer is not what this client understands; are both of one version?") from None
+        raise StoreAway(
+            "the answer is not what this client understands; check that client and server have the same version"
+        ) from None
 
 
 def error_of(error: Any) -> EngramError:
@@ -228,7 +230,7 @@ def _channel(way: Any, address: str, tls: bool | Path, plaintext: bool) -> Any:
         return way.secure_channel(address, grpc.ssl_channel_credentials(root), OPTIONS)
     if plaintext or is_loopback(address.rpartition(":")[0]):
         return way.insecure_channel(address, OPTIONS)
-    raise InvalidInput("the key would be sent in the clear; give `tls`, or `plaintext=True` if that is meant")
+    raise InvalidInput("the key would be sent unencrypted; give `tls`, or `plaintext=True` to allow that")
 
 
 class Client(_Grpc, Methods):

@@ -78,7 +78,7 @@ def http_request(operation: Operation, message: BaseModel) -> HttpRequest:
 def _path_part(name: Any) -> str:
     """Quote a name as one segment of a path."""
     if name in {"", None}:
-        raise NotFound("there is nothing without a name")
+        raise NotFound("the name or id is empty; give one")
     return quote(str(name), safe="", errors="replace")
 
 
@@ -96,7 +96,9 @@ def read(model: type[R], content: bytes) -> R:
     try:
         return TypeAdapter(model).validate_json(content)
     except ValidationError:
-        raise StoreAway("the answer is not what this client understands; are both of one version?") from None
+        raise StoreAway(
+            "the answer is not what this client understands; check that client and server have the same version"
+        ) from None
 
 
 def error_of(status: int, content: bytes) -> EngramError:
@@ -374,7 +376,7 @@ def _address(httpx: Any, url: str, plaintext: bool) -> str:
     if where.scheme not in {"http", "https"} or not where.host:
         raise InvalidInput("this is not the address of a server; it begins with `https://` or `http://`")
     if where.scheme == "http" and not plaintext and not is_loopback(where.host):
-        raise InvalidInput("the key would be sent in the clear; give `https://`, or `plaintext=True` if that is meant")
+        raise InvalidInput("the key would be sent unencrypted; give `https://`, or `plaintext=True` to allow that")
     return url.rstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""Validation of what is given to a store, to an agent, or by an embedder.
+"""Validation of arguments of stores and agents, and of results of embedders.
 
 Functions that take the name of an argument return the valid value, or raise `InvalidInput`.
 """

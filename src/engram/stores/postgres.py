@@ -370,7 +370,7 @@ class PostgresTables(Tables):
         return sorted(conn.scalars(_NUMBER, {"count": count}))
 
     def enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
-        """Make sure that the agent is known; so many write numbers."""
+        """Add the agent if it is new, and return `count` write numbers."""
         at = micros(self.sources.now())
         return sorted(conn.scalars(_ENROL, {"agent": scope.agent, "at": at, "count": count}))
 
@@ -599,7 +599,9 @@ class PostgresTables(Tables):
     def _by_opened_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
         """Search decrypted vectors in this process, since the server cannot compare encrypted ones."""
         if self._opened_vectors is None:
-            raise Unsupported("sealed vectors are searched in this process, which was given nothing to do it with")
+            raise Unsupported(
+                "encrypted vectors are searched in this process, but the store has no `VectorStore` for that"
+            )
         space, wanted = VectorSpace(scope, near.namespace, near.embedder), query.limit + query.offset
         search = partial(self._opened_vectors.search, space, near.vector)
         kept, everything = list[Match](), False
@@ -646,7 +648,7 @@ class PostgresTables(Tables):
         padded = vector + bytes(len(vector) % 2)
         numbers = np.frombuffer(padded, dtype="<u2").astype("<f4")
         if len(numbers) >= MAX_DIM:
-            raise InvalidInput(f"a sealed vector may have {2 * MAX_DIM} bytes at most, not {len(vector)}")
+            raise InvalidInput(f"an encrypted vector may have {2 * MAX_DIM} bytes at most, not {len(vector)}")
         return np.concatenate([np.array([len(vector) % 2], dtype="<f4"), numbers]).tobytes()
 
     def unpack_vector(self, vector: bytes) -> bytes:
@@ -890,7 +892,7 @@ def _went_through(conn: sa.Connection, transaction: str) -> bool:
     """Return True if an earlier transaction was committed. Raises if it is still in progress."""
     fate = conn.scalar(_FATE, {"transaction": transaction})
     if fate == "in progress":
-        raise _TryAgain("the server has not finished what it was told before; try again")
+        raise _TryAgain("the server is still running an earlier transaction; try again")
     return bool(fate == "committed")
 
 

@@ -106,7 +106,7 @@ def annotated(known: Memory, update: Mapping[str, object]) -> Memory:
     """Return the memory with new metadata and the next version. Raises `InvalidInput` for an invalid validity."""
     memory = known.model_copy(update={**update, "version": known.version + 1})
     if memory.valid_until is not None and memory.valid_until <= memory.valid_from:
-        raise InvalidInput("valid_until must lie after the time it is valid from")
+        raise InvalidInput("valid_until must be later than valid_from")
     return memory
 
 

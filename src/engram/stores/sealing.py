@@ -223,7 +223,7 @@ class AgentKeys:
     def _key(self, version: str, id: str) -> Seal:
         if version != VERSION or id not in self.data:
             raise StoreCorrupt(
-                f"a value of {self.agent or 'the settings'} is not sealed with a key that is here; "
+                f"a value of {self.agent or 'the settings'} is encrypted with a key that is missing here; "
                 "`engram db check` shows what else is damaged"
             )
         return self.data[id]
@@ -247,7 +247,7 @@ class Sealer:
         if said == self._said:
             return
         if said is None:
-            raise StoreError("this database was encrypted, and is no longer; open it again")
+            raise StoreError("this database is no longer encrypted; open it again")
         if json.loads(said)["master"] != self.cipher.identity:
             raise StoreError("the master key of this database was changed; open it again with the new one")
         self._said = said
@@ -328,7 +328,9 @@ def unlocked(said: str | None, cipher: Cipher | None, name: str) -> str:
             "give the right one by the setting `key_file`, or as ENGRAM_KEY"
         )
     if cipher.unwrap(crypt["check"], _CHECK) != _CHECK:
-        raise StoreCorrupt(f"the check of the key of {name} was changed; `engram db restore` brings back a backup")
+        raise StoreCorrupt(
+            f"the check value of the key of {name} was changed; restore a backup with `engram db restore`"
+        )
     return str(crypt["state"])
 
 

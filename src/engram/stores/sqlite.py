@@ -926,16 +926,16 @@ def _begin(conn: sa.Connection) -> None:
 
 
 def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
-    """Return the driver of a file: its header tells whether it is encrypted; a new one follows the setting."""
+    """Return the driver of a file: its header shows if it is encrypted; a new one follows the setting."""
     try:
         header = raw.head(path, len(MAGIC))
     except (OSError, ValueError):  # `_inspect` raises the error
         header = b""
     if cipher is None or header == MAGIC or (not header and encryption != "file"):
         if encryption == "file" and header == MAGIC:
-            raise StoreError(f"{path} is not encrypted as a whole; `engram crypt init --mode file` does that")
+            raise StoreError(f"{path} is not encrypted as a file; run `engram crypt init --mode file` to encrypt it")
         if encryption == "file" and cipher is None:
-            raise StoreError("to encrypt, a key is needed; `engram crypt init --mode file` makes one")
+            raise StoreError("encryption needs a key; run `engram crypt init --mode file` to create one")
         return PLAIN
     return whole_file(cipher.derive(PURPOSE))
 

@@ -67,7 +67,7 @@ WAYS: dict[str, Query] = {
     "words": Query(words=Clean("deploy")),
     "vector": Query(near=placed(1, 0, 0)),
 }
-"""Every way to search for the memories of `_findable`."""
+"""All kinds of queries that find the memories of `_findable`."""
 
 SPECIAL_TEXTS = {
     "emoji": "🚀 shipped 👩‍👩‍👧‍👦 \U0001f1e9\U0001f1ea",

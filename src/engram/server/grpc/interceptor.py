@@ -49,7 +49,7 @@ def parse(kind: type[Message], data: bytes, model: type[Model]) -> Model:
     try:
         message = kind.FromString(data)
     except DecodeError:
-        raise InvalidInput("the message cannot be read; is it of this version of the protocol?") from None
+        raise InvalidInput("the message cannot be read; check that it has this version of the protocol") from None
     try:
         return model.model_validate(from_message(message, sparse=True))
     except ValidationError as error:
@@ -156,7 +156,7 @@ class Interceptor:
     async def run(self, incoming: IncomingCall, work: Callable[[Call], T], seconds: float | None = None) -> T:
         """Authenticate the caller, and run the work in a thread.
 
-        Raises `TimedOut` after the deadline; the work then goes on, and its result is dropped.
+        Raises `TimedOut` after the deadline; the work then continues, and its result is dropped.
         """
         if self.running >= self.limits.running:
             raise StoreBusy("too many calls are being answered; try again")

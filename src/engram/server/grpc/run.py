@@ -145,7 +145,7 @@ async def _begin(interceptor: Interceptor, where: Binding, tls: Any) -> Running:
         address = where.at(where.port)
         port = server.add_insecure_port(address) if tls is None else server.add_secure_port(address, tls)
     except RuntimeError as error:
-        raise ConfigError(f"{where.at(where.port)} cannot be listened on; choose another one") from error
+        raise ConfigError(f"{where.at(where.port)} is not available; choose another address") from error
     for name in ("", NAME):
         await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()

@@ -110,7 +110,7 @@ async def _messages(
             else:
                 yield None
                 if loop.time() - heard > interceptor.limits.seconds:
-                    raise TimedOut("nothing came for too long")
+                    raise TimedOut("no message arrived in time")
     finally:
         for waiting in (reading, stopping):
             if not waiting.cancel() and not waiting.cancelled():
@@ -165,7 +165,7 @@ async def _receive(interceptor: Interceptor, incoming: IncomingCall, file: IO[by
         try:
             part = messages.ImportPart.FromString(data)
         except DecodeError:
-            raise InvalidInput("the message cannot be read; is it of this version of the protocol?") from None
+            raise InvalidInput("the message cannot be read; check that it has this version of the protocol") from None
         if part.WhichOneof("part") == "options":
             if not first:
                 raise InvalidInput("the options come before the file, and once")
@@ -175,7 +175,7 @@ async def _receive(interceptor: Interceptor, incoming: IncomingCall, file: IO[by
             raise TooMany(f"the file has more than {interceptor.limits.upload:,} bytes; split it")
         await interceptor.in_thread(lambda data=part.data: file.write(data))  # type: ignore[misc]
     if not size:
-        raise InvalidInput("no file came; send its bytes as `data`")
+        raise InvalidInput("the stream has no file; send its bytes as `data`")
     return options
 
 

@@ -127,7 +127,7 @@ class RequestGuard:
         return None
 
     async def _carry_out(self, scope: Scope, receive: Receive, reply: _Sender, id: str) -> None:
-        """Run the request; one that takes too long gets a response and goes on without it."""
+        """Run the request; one that takes too long gets an error response and continues in the background."""
         task = asyncio.create_task(self._safely(scope, receive, reply, id))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -164,7 +164,7 @@ class RequestGuard:
         _log.info("request", extra={"told": line | {"key": key.id if key else ""}})
 
     async def drained(self, seconds: float) -> None:
-        """Wait for requests that took too long, at most so many seconds."""
+        """Wait at most `seconds` for requests that continue in the background."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
 

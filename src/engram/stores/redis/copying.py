@@ -103,7 +103,7 @@ class RedisCopying:
         """Begin or continue a copy of `source`. Raises `Conflict` if the target has other data."""
         begun, agents = self._server.ask(("HGET", self._settings, COPYING), ("ZCARD", self._agents))
         if agents and (begun is None or begun.decode() != source):
-            raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")
+            raise Conflict("the target is not empty; name a new database, or continue the copy that was begun there")
         self._server.ask(("HSET", self._settings, COPYING, source))
 
     def end(self) -> None:
@@ -305,7 +305,9 @@ class RedisCopying:
             fresh = passage not in there
             if fresh:
                 if len(vector) != 4 * row["dim"]:
-                    raise StoreCorrupt(f"the vector of memory {id} is damaged; `engram upkeep rebuild` makes it anew")
+                    raise StoreCorrupt(
+                        f"the vector of memory {id} is damaged; run `engram upkeep rebuild` to compute it again"
+                    )
                 batch.place(id, place, {passage: np.frombuffer(vector, dtype="<f4")}, new=not there)
                 there[passage] = row["seq"]
             return fresh
@@ -365,7 +367,7 @@ class RedisCopying:
 
 def _known(table: str) -> tuple[str, ...]:
     if table not in _KEYS:
-        raise Unsupported(f"Redis keeps no table {table}; nothing of it can be copied")
+        raise Unsupported(f"a Redis store has no table {table}, so it cannot be copied")
     return _KEYS[table]
 
 

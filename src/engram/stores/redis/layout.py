@@ -341,7 +341,7 @@ def read_row(body: bytes) -> Row:
     except ValueError:
         row = None
     if not isinstance(row, dict) or "digest" not in row:
-        raise StoreCorrupt("a key of ours holds something that is no memory; use a prefix of its own")
+        raise StoreCorrupt("a key with the prefix of Engram has other data; use another prefix for Engram")
     return row
 
 

@@ -194,7 +194,9 @@ class Finder:
         self._vectors.remove(space, [id.decode() for id, vector in found.items() if vector is None])
         present = {id.decode(): vector for id, vector in found.items() if vector is not None}
         if len({len(vector) for vector in present.values()}) > 1:
-            raise StoreCorrupt(f"vectors of {space.embedder} differ in length; `engram upkeep reembed` makes them anew")
+            raise StoreCorrupt(
+                f"vectors of {space.embedder} differ in length; run `engram upkeep reembed` to compute them again"
+            )
         if present:
             matrix = np.frombuffer(b"".join(present.values()), dtype="<f4").reshape(len(present), -1)
             self._vectors.add(space, list(present), matrix)

@@ -91,7 +91,7 @@ class SqlCopying:
         begun = conn.scalar(sa.select(settings.c.value).where(settings.c.name == COPYING))
         used = conn.scalar(sa.select(agents.c.agent).limit(1)) or conn.scalar(_USED)
         if begun != source and used is not None:
-            raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")
+            raise Conflict("the target is not empty; name a new database, or continue the copy that was begun there")
         conn.execute(SET, {"name": COPYING, "value": source})
 
     def take(self, table: str, rows: Sequence[Cells]) -> None:

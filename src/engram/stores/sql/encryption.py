@@ -164,17 +164,17 @@ class Encryption:
             state = sealing.unlocked(sealing.crypt_of(conn), self.cipher, name)
             used = conn.scalar(sa.select(agents.c.agent).limit(1)) is not None
         if state == sealing.SEALING and wanted != CONVERTING:
-            raise StoreError(f"{name} was being encrypted, and that is not done; `engram crypt init` goes on with it")
+            raise StoreError(f"{name} is only partly encrypted; run `engram crypt init` to continue")
         if not state and wanted == "fields":
             if used:
-                raise StoreError(f"{name} has memories that are not encrypted; `engram crypt init` does that")
+                raise StoreError(f"{name} has memories that are not encrypted; run `engram crypt init` to encrypt them")
             if self.cipher is None:
-                raise StoreError("to encrypt, a key is needed; `engram crypt init` makes one")
+                raise StoreError("encryption needs a key; run `engram crypt init` to create one")
             self._encrypt(self.cipher, READY, used=False)
             state = READY
         if state and remote:
             raise StoreError(
-                f"{name} is encrypted, and a vector database would have its vectors readable; unset `vectors`"
+                f"{name} is encrypted, but a vector database would store its vectors unencrypted; unset `vectors`"
             )
         if state and self.cipher is not None:
             self._use(self.cipher)
@@ -209,7 +209,7 @@ class Encryption:
         Close the database in other processes before: they cannot write any more. Raises `StoreError` without a key.
         """
         if self.cipher is None:
-            raise StoreError("to encrypt, a key is needed; `engram crypt init` makes one")
+            raise StoreError("encryption needs a key; run `engram crypt init` to create one")
         if not self._tables.codec.encrypted:
             self._encrypt(self.cipher, sealing.SEALING)
             self._use(self.cipher)
@@ -259,7 +259,7 @@ class Encryption:
     def codec(self) -> EncryptedRows:
         """Return the codec of an encrypted database. Raises `StoreError` for another one."""
         if not isinstance(self._tables.codec, EncryptedRows):
-            raise StoreError("the fields of this database are not encrypted; `engram crypt init` does that")
+            raise StoreError("the fields of this database are not encrypted; run `engram crypt init` to encrypt them")
         return self._tables.codec
 
     def _renew_key(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:

@@ -37,7 +37,7 @@ class SqlRecalls:
         self._tables.flush_if_many()
 
     def credit(self, scope: Scope, credit: Credit) -> bool:
-        """Keep what became of a recall and count it for each memory; `False` if that was done before."""
+        """Store the outcome of a recall and count it for each memory; return `False` if its id is known."""
 
         def work(conn: sa.Connection) -> bool:
             fresh = self._credit(conn, scope, credit)

@@ -108,7 +108,7 @@ class SqlStore:
         self._recalls.touch(scope, ids, at)
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Delete memories and all that belongs to them, in one transaction; unknown ids say so."""
+        """Delete memories and all that belongs to them, in one transaction; return one receipt per id, in order."""
         return self._memories.forget(scope, ids)
 
     def check(self) -> list[IntegrityProblem]:

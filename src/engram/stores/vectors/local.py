@@ -64,7 +64,7 @@ class CodedRows(Rows):
         return self._compare(vector, k, close if chosen is None else chosen[close])
 
     def _close(self, vector: Vector, chosen: Positions | None, rows: int, count: int) -> Positions:
-        """Return the rows, of all or of the chosen ones, that differ in the fewest bits: about so many."""
+        """Return about `count` rows, of all or of the chosen ones, that differ in the fewest bits."""
         (code,) = self._encode(vector[None, :]).T
         words = range(len(code))
         if rows <= self._very_many:
@@ -117,7 +117,7 @@ class CodedRows(Rows):
 
 
 def _fewest(distance: Distances, count: int) -> Positions:
-    """Return the positions of the smallest distances: so many, and all that equal the last of them."""
+    """Return the positions of the `count` smallest distances, and of all that equal the last of them."""
     within = np.searchsorted(np.bincount(distance).cumsum(), count)
     return np.flatnonzero(distance <= within)
 
