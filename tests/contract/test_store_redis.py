@@ -969,7 +969,7 @@ def test_the_password_is_never_shown(tmp_path: Any) -> None:
 
 def test_the_documented_rights_are_enough_and_fewer_are_a_clear_error(server: RedisServer) -> None:
     page = (Path(__file__).parents[2] / "docs" / "redis.md").read_text(encoding="utf-8")
-    rights = page.split("`ACL SETUSER engram on >password ")[1].split("`")[0].split()
+    rights = " ".join(page.split()).split("`ACL SETUSER engram on >password ")[1].split("`")[0].split()
     server.command("ACL", "SETUSER", "engram", "on", ">password", *rights)
     url = server.url.replace("redis://", "redis://engram:password@")
     with closing(RedisStore(join(url, ttl=100), ExactVectors(), Sources())) as store:
