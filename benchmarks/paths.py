@@ -140,7 +140,7 @@ def rest(brain: engram.Engram, counting: Counting) -> None:
         body = {"context": CONTEXT, "action": ACTION, "outcome": "success"}
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
             (await client.post("/v1/decisions", json=body)).raise_for_status()
-            with counting():
+            with patch.dict(sys.modules, {"sniffio": None}), counting():  # which the client would look for, each time
                 answer = await client.post("/v1/decisions", json=body)
             answer.raise_for_status()
 

@@ -26,7 +26,7 @@ from engram import wiring
 from engram.ports import ReadsNeighbours, Scope
 from engram.recall.features import MATCHES, NAMES, features
 from engram.recall.rank import LEAVES, Weights, fuse, grown
-from engram.recall.search import CANDIDATES, RecallRequest, compare, find
+from engram.recall.search import RecallRequest, compare, find
 from engram.recall.understand import parse_query
 from engram_bench.data import DataSet, Question, read_locomo, read_longmemeval
 from engram_bench.retrieval import agents_of, turn_of
@@ -85,8 +85,8 @@ def examples(data: DataSet, folder: Path) -> list[Example]:
             asked, wanted = parse_query(clean.text, now, store.speakers(scope)), RecallRequest(now)
             found = find(store, scope, asked, brain.near(asked.text), wanted)
             first = fuse([*found.words.values()], [*found.near.values()], Weights())
-            seen = compare(store, store, scope, asked, found, [one.id for one in first[:CANDIDATES]], wanted.where)
-            if not seen.candidate.any():
+            seen = compare(store, scope, asked, found, first, wanted)
+            if seen is None or not seen.candidate.any():
                 continue
             measured = features(seen, asked)
             chosen = [g for g, own in zip(seen.glimpses, seen.candidate, strict=True) if own]

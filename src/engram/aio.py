@@ -1,4 +1,4 @@
-"""The same calls with `await`: each runs the synchronous one in a thread, so nothing is written twice."""
+"""The interface of the library with `await`: each call runs the synchronous method in a thread."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class AsyncSharedPatterns:
 
 
 class AsyncWorking:
-    """`WorkingMemory` with `await`; the session is opened, and a server connected to, when it is first used."""
+    """`WorkingMemory` with `await`; the session is opened on first use."""
 
     def __init__(self, open: Callable[[], WorkingMemory]) -> None:
         self._open = open
@@ -274,7 +274,7 @@ class AsyncWorkspaces:
 
 
 class AsyncWorkflows:
-    """`WorkflowEngine` with `await`: the steps of a run are carried out in a thread, one after the other."""
+    """`WorkflowEngine` with `await`; the steps of a run execute in a thread, one after the other."""
 
     def __init__(self, engine: WorkflowEngine) -> None:
         self._sync = engine
@@ -358,7 +358,7 @@ class AsyncKnowledge:
 
 
 class AsyncAuditTrail:
-    """`AuditTrail` with `await`; all entries come as a list."""
+    """`AuditTrail` with `await`; entries are returned as a list."""
 
     def __init__(self, trail: AuditTrail) -> None:
         self._sync = trail
@@ -385,7 +385,7 @@ class AsyncAgent:
     def __init__(self, agent: AgentHandle) -> None:
         self._sync = agent
         self.learning = AsyncLearning(agent.learning)
-        """What it has learned: patterns, checks, rates, and how far they can be believed."""
+        """What the agent has learned: patterns, checks, rates and their calibration."""
 
     @property
     def name(self) -> str:
@@ -463,7 +463,7 @@ class AsyncAgent:
     @overload
     def guard(self, function: None = None, /, **options: Unpack[GuardOptions]) -> Callable[[Function], Function]: ...
     def guard(self, function: Callable[..., Any] | None = None, /, **options: Unpack[GuardOptions]) -> Any:
-        """`AgentHandle.guard`; calls of a coroutine function ask the memory in a thread."""
+        """`AgentHandle.guard`; for a coroutine function the memory is queried in a thread."""
         decorate = self._sync.guard(**options)
         return decorate if function is None else decorate(function)
 
@@ -497,13 +497,13 @@ class AsyncAgent:
 
 
 class AsyncEngram:
-    """`Engram` with `await`; wraps one that is open, and closes it at the end of an `async with`."""
+    """`Engram` with `await`; wraps an open one, and closes it at the end of an `async with` block."""
 
     def __init__(self, brain: Engram) -> None:
         self._sync = brain
 
     def agent(self, name: str) -> AsyncAgent:
-        """Everything that one agent can do, in its own scope."""
+        """Return the handle of an agent."""
         return AsyncAgent(self._sync.agent(name))
 
     @property

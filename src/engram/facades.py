@@ -1,4 +1,4 @@
-"""Wrap the engine in the classes of the seed documents: `LearningEngine` and `EnhancedAgentMemory`."""
+"""Convenience classes over the engine: `LearningEngine`, `EnhancedAgentMemory`, `WorkingMemory`, `LongTermMemory`."""
 
 from __future__ import annotations
 
@@ -45,77 +45,77 @@ TOOL_CALL = "tool-call"
 KEPT = 10
 _MOST = 10_000
 _PAGE = 500
-_SAID = {"name": "tool", "tool_name": "tool", "args": "arguments", "input": "arguments", "output": "result"}
-"""Other names for what is known of a tool call."""
+_FIELD_ALIASES = {"name": "tool", "tool_name": "tool", "args": "arguments", "input": "arguments", "output": "result"}
+"""Other names that are accepted for the fields of a tool call."""
 
 Found = tuple[str, str, float]
-"""A key, a text, and how well it fits."""
+"""A key, a text and its score."""
 
 
 class LearningEngine:
-    """The learning of all agents of one memory: the same as theirs, with the agent named in each call."""
+    """The learning methods of all agents of one memory, with the agent as the first argument of each call."""
 
     def __init__(self, brain: Engram) -> None:
         self._brain = brain
         self.decision_evaluator = DecisionEvaluator()
-        """Weighs episodes into suggestions and predictions."""
+        """Makes suggestions and predictions from past episodes."""
         self.knowledge_synthesizer = KnowledgeSynthesizer()
-        """Turns episodes into success patterns, decision templates and pooled rates."""
+        """Derives success patterns, decision templates and pooled rates from episodes."""
 
     @property
     def memory_store(self) -> Store:
-        """Where everything is kept."""
+        """The store of the memory."""
         return self._brain.store
 
     def pattern_recognizer(self, agent_id: str) -> PatternRecognizer:
-        """What knows the failures of an agent: a copy, which learns nothing new."""
+        """Return a copy of the recognizer of an agent's failures; it does not learn later failures."""
         with self._brain._parts.experience.of(Scope(self._agent(agent_id).name)) as learned:
             return PatternRecognizer.load(learned.recognizer.dump())
 
     def record_decision(
         self, agent_id: str, context: str, action_taken: str, outcome: str | float | None = None, **details: Any
     ) -> Receipt:
-        """Remember what was done in a context and how it went; `details` are those of `AgentHandle.record_decision`."""
+        """Record an action in a context and its outcome; `details` are those of `AgentHandle.record_decision`."""
         return self._agent(agent_id).record_decision(context=context, action=action_taken, outcome=outcome, **details)
 
     def learn_from_failure(
         self, agent_id: str, error: str | BaseException, solution: str = "", **details: Any
     ) -> FailurePattern:
-        """Learn what went wrong and what was done about it; `details` are those of `AgentHandle.learn_from_failure`."""
+        """Learn from a failure and its solution; `details` are those of `AgentHandle.learn_from_failure`."""
         return self._agent(agent_id).learn_from_failure(error, solution, **details)
 
     def retrieve_relevant_memories(self, agent_id: str, current_context: str, limit: int = 10) -> Recall:
-        """The memories that matter in a context, best first."""
+        """Recall the memories that are relevant to a context, best first."""
         return self._agent(agent_id).recall(current_context, k=limit)
 
     def suggest(self, agent_id: str, context: str, actions: Sequence[str] | None = None, **details: Any) -> Suggestion:
-        """What to do in a context; `details` are those of `AgentHandle.suggest`."""
+        """Suggest an action for a context; `details` are those of `AgentHandle.suggest`."""
         return self._agent(agent_id).suggest(context=context, actions=actions, **details)
 
     def predict(self, agent_id: str, context: str, action: str, **details: Any) -> Prediction:
-        """How likely an action is to succeed in a context; `details` are those of `AgentHandle.predict`."""
+        """Predict how likely an action is to succeed in a context; `details` are those of `AgentHandle.predict`."""
         return self._agent(agent_id).predict(context=context, action=action, **details)
 
     def extract_error_signature(self, error: str | BaseException) -> ErrorSignature:
-        """What stays the same when a failure happens again, without its values and secrets."""
+        """Extract what stays the same when a failure recurs, without variable values and secrets."""
         return signatures.extract_error_signature(self._clean(error))
 
     def find_similar_failures(self, agent_id: str, error: str | BaseException) -> list[FailurePattern]:
-        """The failure pattern that an error belongs to; none if nothing like it was seen."""
+        """Return a list with the failure pattern that an error belongs to; empty if no similar failure is known."""
         pattern = self._agent(agent_id).learning.recognise(self._clean(error), Clean(""))
         return [] if pattern is None else [pattern]
 
     def generate_prevention_strategies(
         self, agent_id: str, failure: FailurePattern | str | BaseException
     ) -> list[PreventionCheck]:
-        """Make and keep the checks that a failure suggests: its pattern, its name or its error. Raises `NotFound`."""
+        """Derive and store prevention checks for a failure, given by its pattern, name or error. Raises `NotFound`."""
         learning = self._agent(agent_id).learning
         if isinstance(failure, FailurePattern):
             return learning.generate(failure.pattern_id)
         named = learning.failure(failure) if isinstance(failure, str) else None
         pattern = named or learning.recognise(self._clean(failure), Clean(""))
         if pattern is None:
-            raise NotFound("no such failure was seen; tell of it by learn_from_failure first")
+            raise NotFound("no such failure is known; record it with learn_from_failure first")
         return learning.generate(pattern.pattern_id)
 
     def _agent(self, agent_id: str) -> AgentHandle:
@@ -129,9 +129,10 @@ class LearningEngine:
 
 
 class WorkingMemory(working.WorkingMemory):
-    """Working memory that opens its own store: in this process, or on the Redis that a URL names (seed 003).
+    """Working memory that opens its own store: in this process, or on the Redis server at `url`.
 
-    `agent` is the agent whose session it is; one that is open takes what is handed over, a name alone does not.
+    `agent` owns the session. If it is an `AgentHandle`, turns are handed over to its long-term memory; if it is only a
+    name, they are not.
     """
 
     def __init__(
@@ -162,38 +163,38 @@ class WorkingMemory(working.WorkingMemory):
 
 
 class LongTermMemory:
-    """An agent's memories by keys of the caller's choice: the four methods of a store (seed 002)."""
+    """An agent's memories under keys that the caller chooses."""
 
     def __init__(self, agent: AgentHandle) -> None:
         self._agent = agent
         self._redactor = SecretRedactor()
 
     def add(self, key: str, value: str, meta: dict[str, Any] | None = None) -> None:
-        """Remember a text under a key; what was there is replaced, once the new text is kept."""
+        """Store a text under a key; an earlier text is deleted once the new one is stored."""
         before = self._under(key)
         if before and before[0].text == value and meta is None:
             return
         rest = dict(meta or {})
         importance = weight(rest.pop("importance", 1))
-        kept(self._agent.remember(value, tags=[KEY + key], importance=importance, metadata=rest))
+        stored_id(self._agent.remember(value, tags=[KEY + key], importance=importance, metadata=rest))
         for memory in before:
             self._agent.forget(memory.id)
 
     def get(self, key: str) -> str | None:
-        """The text under a key, or with this id; `None` if there is none."""
+        """Return the text under a key, or with this id; `None` if there is none."""
         memory = self._find(key)
         return None if memory is None else memory.text
 
     def search(self, query: str, top_k: int = 5, *, expand: bool = False) -> list[Found]:
-        """The texts that answer a query, best first, each with its key, or its id if it has none, and its score.
+        """Return the texts that answer a query, best first, each with its key, or its id if it has none, and its score.
 
-        With `expand`, the query is also asked with the concepts that the graph of facts joins to those it names.
+        With `expand`, the search also includes concepts that the graph of facts links to those in the query.
         """
         hits = self._agent.recall(query, top_k, expand=expand)
         return [(key_of(hit.memory), hit.memory.text, hit.score) for hit in hits]
 
     def forget(self, key: str) -> bool:
-        """Remove what is under a key, or has this id; whether there was anything."""
+        """Delete what is stored under a key or id; return `True` if there was anything."""
         under = self._under(key) or [memory for memory in [self._agent.get(key)] if memory is not None]
         receipts = [self._agent.forget(memory.id) for memory in under]
         return any(receipt.forgotten for receipt in receipts)
@@ -215,27 +216,27 @@ class LongTermMemory:
 
     def _under(self, key: str) -> list[Memory]:
         if not isinstance(key, str) or not key.strip():
-            raise InvalidInput(f"a key is a text, not {key!r:.40}")
+            raise InvalidInput(f"a key is a non-empty text, not {key!r:.40}")
         if self._redactor.clean([key])[0].found:
-            raise InvalidInput("this key holds a secret; choose another one")
+            raise InvalidInput("this key contains a secret; use another one")
         return self._agent.list(tags=[KEY + key], limit=_MOST)
 
 
 class ToolCalls(Sequence[ToolCall]):
-    """Tool calls in their order. What is appended is remembered; nothing is changed or taken out."""
+    """Tool calls, oldest first. Appended calls are stored; calls cannot be changed or removed."""
 
     def __init__(self, fetch: Callable[[], list[ToolCall]], add: Callable[..., str]) -> None:
         self._fetch, self._add = fetch, add
         self._calls = fetch()
 
     def append(self, call: ToolCall | Mapping[str, Any] | str) -> None:
-        """Remember one more: a call, a mapping with `tool` and what else is known of it, or the name of the tool."""
-        known = {"tool": call} if isinstance(call, str) else call.model_dump() if isinstance(call, ToolCall) else call
-        told = {_SAID.get(name, name): value for name, value in dict(known).items()}
-        tool = told.get("tool")
+        """Store another call: a `ToolCall`, a mapping with `tool` and other fields, or the name of the tool."""
+        given = {"tool": call} if isinstance(call, str) else call.model_dump() if isinstance(call, ToolCall) else call
+        values = {_FIELD_ALIASES.get(name, name): value for name, value in dict(given).items()}
+        tool = values.get("tool")
         if not isinstance(tool, str) or not tool.strip():
             raise InvalidInput("a tool call needs the name of its tool; append a mapping such as {'tool': 'search'}")
-        fields = {name: told[name] for name in ("arguments", "result", "ok", "error") if told.get(name) is not None}
+        fields = {name: values[name] for name in ("arguments", "result", "ok", "error") if values.get(name) is not None}
         self._add(tool, **fields)
         self._calls = self._fetch()
 
@@ -261,12 +262,12 @@ class ToolCalls(Sequence[ToolCall]):
 
 
 class EnhancedAgentMemory:
-    """Working memory, long-term memory and semantic search behind one object (seed 002).
+    """Working memory, long-term memory and semantic search in one object.
 
-    `persistent` is no, yes (where the settings say), a path or a store's URL. `vector=False` does without a model: what
-    is found shares words. `working` names a Redis for the session, as the setting does; without one it lives in this
-    process, and `close` hands it over. Every `prune_every` steps all turns but the last `keep` leave working memory for
-    long-term memory.
+    `persistent` is `False`, `True` (the database of the settings), a path or a store's URL. With `vector=False` no
+    embedding model is used and search matches words only. `working` is the URL of a Redis server for the session, like
+    the setting; without one the session is kept in this process, and `close` hands it over to long-term memory. Every
+    `prune_every` steps all turns but the last `keep` move from working memory to long-term memory.
     """
 
     def __init__(
@@ -289,51 +290,53 @@ class EnhancedAgentMemory:
         if not vector:
             settings["embedder"] = "hashing"
         if isinstance(persistent, int) and not isinstance(persistent, bool):
-            raise InvalidInput(f"persistent is yes, no, a path or the URL of a store, not {persistent!r}")
-        where = None if persistent is True else persistent or ":memory:"
+            raise InvalidInput(f"persistent is True, False, a path or the URL of a store, not {persistent!r}")
+        db = None if persistent is True else persistent or ":memory:"
         sources = sources or Sources()
         with ExitStack() as stack:
-            self._brain = stack.enter_context(wiring.open(where, sources=sources, working=working, **settings))
+            self._brain = stack.enter_context(wiring.open(db, sources=sources, working=working, **settings))
             self.agent = self._brain.agent(agent)
-            """Everything else that the agent can do: decide, check, learn."""
+            """The agent, with all its other methods."""
             self.working = self.agent.working(
                 session, ttl=ABANDONED_TTL, capacity_tokens=capacity_tokens, summarise=summarise
             )
             stack.pop_all()
         self.long_term = LongTermMemory(self.agent)
         self.vector = self.long_term if vector else None
-        """The same memories: each is kept with its vector, in one transaction."""
+        """The same memories as `long_term`, or `None` without a model: each is stored with its vector."""
         self.episodic = self.agent.episodic
 
     def add_experience(self, text: str, importance: float = 1) -> str:
-        """Remember something for long; its key. Importance has no upper end: 1 is usual, 9 is rare."""
-        return kept(self.agent.remember(text, importance=weight(importance)))
+        """Store a long-term memory and return its key. Importance has no upper limit: 1 is usual, 9 is rare."""
+        return stored_id(self.agent.remember(text, importance=weight(importance)))
 
     def recall(self, query: str, k: int = 5, *, expand: bool = False) -> list[Found]:
-        """What answers a query, best first: key, text and score in [0, 1]; with `expand`, also by related concepts."""
+        """Search long-term memory, best first: key, text and score in [0, 1]; `expand` includes related concepts."""
         return self.long_term.search(query, k, expand=expand)
 
     def add_message(self, role: str, content: str) -> Turn:
-        """Keep one turn of the conversation in mind."""
+        """Add a turn of the conversation to working memory."""
         self._step()
         return self.working.add_message(role, content)
 
     def get_recent_messages(self, n: int = 10) -> str:
-        """The last `n` turns, one a line, also those that were handed over."""
+        """Return the last `n` turns, one per line, including those already handed over."""
         held = self.working.messages(n)
         missing = min(n - len(held), _MOST)
-        left = self.agent.list(kinds=MemoryType.MESSAGE, session=self.working.session, limit=missing) if missing else []
-        told = {(turn.at, turn.role, turn.content) for turn in held}  # some may just be leaving
-        left = [memory for memory in left if (memory.happened_at, memory.role, memory.text) not in told]
-        older = [f"{memory.role}: {memory.text}" for memory in reversed(left) if memory.role]
+        stored = (
+            self.agent.list(kinds=MemoryType.MESSAGE, session=self.working.session, limit=missing) if missing else []
+        )
+        shown = {(turn.at, turn.role, turn.content) for turn in held}  # a turn that is just handed over is in both
+        stored = [memory for memory in stored if (memory.happened_at, memory.role, memory.text) not in shown]
+        older = [f"{memory.role}: {memory.text}" for memory in reversed(stored) if memory.role]
         return "\n".join([*older, *map(str, held)])
 
     def create_summary(self) -> str:
-        """What was said in this session, in short; nothing is changed."""
+        """Return a summary of this session; nothing is changed."""
         return self.working.create_summary()
 
     def prune(self) -> list[Handover]:
-        """Hand over all turns but the last `keep`; what was written, oldest first."""
+        """Move all turns but the last `keep` to long-term memory; return what was stored, oldest first."""
         return self.working.hand_over(self._keep)
 
     def add_tool_call(
@@ -345,21 +348,21 @@ class EnhancedAgentMemory:
         ok: bool | None = None,
         error: str | None = None,
     ) -> str:
-        """Remember what a tool was given and what came back; its key.
+        """Store a tool call with its arguments and its result, and return its key.
 
-        It is the tool's word, not the agent's: what gives the agent orders is set apart for review.
+        The origin is `tool`, so a result that reads like an instruction to the agent is quarantined for review.
         """
-        said = result if isinstance(result, str) else in_json("the result", result)
-        given = "" if arguments is None else f" {in_json('what it was given', arguments)}"
+        output = result if isinstance(result, str) else in_json("the result", result)
+        given = "" if arguments is None else f" {in_json('the arguments', arguments)}"
         content = {name: value for name, value in {"ok": ok, "error": error}.items() if value is not None}
         self._step()
-        return kept(
+        return stored_id(
             self.agent.remember(
-                said if said.strip() else f"{tool} gave nothing",
+                output if output.strip() else f"{tool} gave nothing",
                 kind=MemoryType.RESULT,
                 context=tool + given,
                 content=content,
-                metadata={"tool": tool, "arguments": arguments, "empty": not said.strip()},
+                metadata={"tool": tool, "arguments": arguments, "empty": not output.strip()},
                 tags=[TOOL_CALL],
                 session=self.working.session,
                 origin=Origin.TOOL,
@@ -368,18 +371,18 @@ class EnhancedAgentMemory:
 
     @property
     def tool_call_history(self) -> ToolCalls:
-        """The tool calls of this session, oldest first, up to the last 10,000; `append` remembers one more.
+        """The last 10,000 tool calls of this session, oldest first; `append` stores another one.
 
-        One that was set apart for review is not among them.
+        Quarantined calls are left out.
         """
         return ToolCalls(self._tool_calls, self.add_tool_call)
 
     def forget(self, key: str) -> bool:
-        """Remove a memory and all that belongs to it; whether there was one."""
+        """Delete a memory and everything that belongs to it; return `True` if there was one."""
         return self.long_term.forget(key)
 
     def close(self) -> None:
-        """Hand over what would be lost and let go of everything; calling it twice is harmless."""
+        """Hand over a session kept in this process, and close the memory; closing it again does nothing."""
         self._brain.close()
 
     def __enter__(self) -> EnhancedAgentMemory:
@@ -401,34 +404,34 @@ class EnhancedAgentMemory:
 
 
 def weight(importance: float) -> float:
-    """Importance without an upper end as a share: 1 is a half, as for everything else, and more is more."""
+    """Map an importance from 0 on to the range 0 to 1, monotonically; 1 becomes 0.5, the default importance."""
     if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance < 10**9:
-        raise InvalidInput(f"importance must be a number from 0 on, not {importance!r}")
+        raise InvalidInput(f"importance must be a number from 0 up, not {importance!r}")
     return importance / (importance + 1)
 
 
-def in_json(what: str, value: JsonValue) -> str:
-    """A value as JSON. Raises `InvalidInput` for what JSON cannot say."""
+def in_json(name: str, value: JsonValue) -> str:
+    """Return a value as JSON. Raises `InvalidInput` for a value that JSON cannot represent."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{what} cannot be kept: {error}; give a text, or plain JSON") from None
+        raise InvalidInput(f"{name} cannot be stored: {error}; pass a text or plain JSON") from None
 
 
-def kept(receipt: Receipt) -> str:
-    """The id of what was remembered. Raises `InvalidInput` if it was not."""
+def stored_id(receipt: Receipt) -> str:
+    """Return the id of a stored memory. Raises `InvalidInput` if it was not stored."""
     if receipt.id is None:
-        raise InvalidInput(f"it was not remembered: {receipt.reason}")
+        raise InvalidInput(f"it was not stored: {receipt.reason}")
     return receipt.id
 
 
 def key_of(memory: Memory) -> str:
-    """The key that a memory was given, or else its id."""
+    """Return the key of a memory, or its id if it has none."""
     return next((tag.removeprefix(KEY) for tag in memory.tags if tag.startswith(KEY)), memory.id)
 
 
 def tool_call(memory: Memory) -> ToolCall:
-    """The tool call that a memory tells of."""
+    """Return the tool call that a memory stores."""
     result = memory.content if isinstance(memory.content, ResultContent) else ResultContent()
     return ToolCall(
         id=memory.id,

@@ -1,4 +1,4 @@
-"""The one place that names concrete classes and puts an Engram together."""
+"""Build an `Engram` from settings; the only module that names the concrete classes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
     from engram.transfer.signing import PublicKey
 
 ENCRYPTS = frozenset({"sqlite", "postgresql", "postgres"})
-"""The stores whose rows can be sealed."""
+"""The URL schemes of the stores that can be encrypted."""
 CONVERTING = "converting"
+"""The encryption mode in which a store is opened to be encrypted, whatever its mode is now."""
 _log = logging.getLogger("engram")
 REDACTION_KEY = "redaction:key"
 TRUSTED = "trusted.keys"
-"""The file with the public keys that knowledge may be signed with."""
+"""The file with the public keys whose signatures on knowledge files are trusted."""
 
 
 def open(
@@ -53,9 +54,10 @@ def open(
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Engram:
-    """Open a memory: a path, `sqlite:///…`, `:memory:`, another store's URL; nothing means the settings decide.
+    """Open a memory at a path, `sqlite:///…`, `:memory:` or another store's URL; by default that of the settings.
 
-    Any setting can be given by name. `say` hears what a person should know, such as which embedder is in use.
+    Any setting can be passed by name. `say` is called with messages for the user, such as which embedder is in use;
+    without it they are logged.
     """
     chosen = config.load({"db": db, **settings})
     if chosen.db == str(config.default_db()):
@@ -63,7 +65,7 @@ def open(
     sources = sources or Sources()
     store = open_store(chosen, sources)
     if chosen.vectors and not isinstance(store, SyncsVectors):
-        (say or _log.warning)("this store searches its vectors itself; the setting `vectors` is not used")
+        (say or _log.warning)("this store searches vectors itself; the setting `vectors` is ignored")
     return Engram(
         store,
         embedder=lambda: choose_embedder(chosen, store, say or _log.info),
@@ -76,7 +78,7 @@ def open(
 
 
 def open_objects(settings: Settings) -> Objects | None:
-    """The files of workspaces: in the folder that is set, else beside a SQLite database, else nowhere."""
+    """Open the file store of workspaces: the folder in the settings, else beside a SQLite database, else `None`."""
     scheme, location = locate(settings.db)
     beside = f"{location}{SUFFIX}" if scheme == "sqlite" else ""
     folder = settings.objects or beside
@@ -84,12 +86,12 @@ def open_objects(settings: Settings) -> Objects | None:
 
 
 def choose_redactor(settings: Settings, store: Store) -> SecretRedactor:
-    """The redactor that the settings describe; one secret has one placeholder in all of a database."""
+    """Build the redactor of the settings; within a database, the same secret always gets the same placeholder."""
     policy = {}
     for part in filter(None, (part.strip() for part in settings.redaction.split(","))):
         name, separator, action = (word.strip() for word in part.partition("="))
         if not separator:
-            raise ConfigError(f"redaction: {part!r} does not say what is done; write it such as email=keep")
+            raise ConfigError(f"redaction: {part!r} has no action; write it as name=action, such as email=keep")
         policy[name] = action
     return SecretRedactor(
         rules=[Path(path.strip()).expanduser() for path in settings.redaction_rules.split(",") if path.strip()],
@@ -100,34 +102,34 @@ def choose_redactor(settings: Settings, store: Store) -> SecretRedactor:
 
 
 def _redaction_key(store: Store) -> bytes | None:
-    """What placeholders are made with: drawn once for a database, and kept in it; none if it cannot be written."""
+    """Return the key that placeholders are made with, created on first use; `None` if the store is read-only."""
     if (known := store.setting(REDACTION_KEY)) is None:
         try:
             store.set_setting(REDACTION_KEY, secrets.token_hex(32))
-        except StoreError as error:  # whoever only reads must be able to ask
-            _log.info("placeholders are not told apart: %s", error)
+        except StoreError as error:  # queries must work on a read-only store, too
+            _log.info("the redaction key cannot be stored, so placeholders have no fingerprint: %s", error)
             return None
         known = store.setting(REDACTION_KEY)
     return None if known is None else bytes.fromhex(known)
 
 
 def open_store(settings: Settings, sources: Sources) -> Store:
-    """The store that the database setting names."""
+    """Open the store of the setting `db`."""
     scheme, location = locate(settings.db)
     vectors = LocalVectors()
     options: dict[str, Any] = {"durable": settings.durable, "busy_seconds": settings.busy_seconds}
-    options |= encrypting(settings, scheme)
+    options |= encryption_options(settings, scheme)
     if settings.vectors:
         options["remote"] = open_vectors(settings)
     return complete(find_plugin("stores", scheme)(location, vectors, sources, options))
 
 
-def encrypting(settings: Settings, scheme: str) -> dict[str, Any]:
-    """The options of an encrypted store; none if there is no key. Raises `Unsupported` for stores that cannot."""
+def encryption_options(settings: Settings, scheme: str) -> dict[str, Any]:
+    """Return the options of an encrypted store; empty without a key. Raises `Unsupported` for other stores."""
     if settings.encryption not in {"none", "fields", "file", CONVERTING}:
         raise ConfigError(f"encryption is none, fields or file, not {settings.encryption!r}")
     if settings.encryption != "none" and scheme not in ENCRYPTS:
-        raise Unsupported(f"a store of {scheme} cannot be encrypted here; use SQLite or PostgreSQL")
+        raise Unsupported(f"a {scheme} store cannot be encrypted; use SQLite or PostgreSQL")
     if settings.encryption == "file" and scheme != "sqlite":
         raise Unsupported('only a SQLite file can be encrypted as a whole; use `encryption = "fields"`')
     if scheme not in ENCRYPTS or not (settings.key or settings.key_file or settings.encryption != "none"):
@@ -136,26 +138,28 @@ def encrypting(settings: Settings, scheme: str) -> dict[str, Any]:
 
 
 def encrypt(settings: Settings, mode: str, progress: Callable[[int, int], None] | None = None) -> int:
-    """Encrypt the database that the settings name, or go on with that; how many rows it has. Raises `Conflict`."""
+    """Encrypt the database of the settings, or resume it; return its number of rows. Raises `Conflict`."""
     store = open_store(replace(settings, encryption=CONVERTING), Sources())
     try:
         if not isinstance(store, Encrypts):
             raise Unsupported("this store cannot be encrypted; use SQLite or PostgreSQL")
-        how = store.encryption()["mode"]
-        if how not in {"none", mode}:
-            raise Conflict(f"it is encrypted already, as {how}", hint=Hint("db copy", "to a new database changes that"))
+        current = store.encryption()["mode"]
+        if current not in {"none", mode}:
+            raise Conflict(
+                f"it is encrypted already, as {current}", hint=Hint("db copy", "to a new database changes that")
+            )
         if mode == "fields":
             return store.encrypt(progress)
         rows = int(store.info().get("memories") or 0) if isinstance(store, Maintains) else 0
     finally:
         store.close()
-    if how == "none":
+    if current == "none":
         recode(settings, settings)
     return rows
 
 
 def recode(settings: Settings, renewed: Settings) -> None:
-    """Encrypt a whole SQLite file with the key of other settings."""
+    """Encrypt a whole SQLite file with the key of the settings `renewed`."""
     from engram.stores import file_encryption, sqlite  # noqa: PLC0415 - a store is imported when it is used
     from engram.stores.drivers import PURPOSE, whole_file  # noqa: PLC0415
 
@@ -165,22 +169,22 @@ def recode(settings: Settings, renewed: Settings) -> None:
 
 
 def master_key(settings: Settings) -> MasterKey:
-    """The master key that the settings name. Raises `ConfigError` if they name none."""
+    """Return the master key of the settings. Raises `ConfigError` if there is none."""
     found = keys.find(settings.key, settings.key_file)
     if found is None:
-        raise ConfigError("there is no key; give one by the setting `key_file`, or as ENGRAM_KEY")
+        raise ConfigError("there is no key; set `key_file` or ENGRAM_KEY")
     return found
 
 
 def open_vectors(settings: Settings) -> VectorStore:
-    """The vector database that the settings name; it connects when it is first used."""
+    """Open the vector database of the settings; it connects on first use."""
     kind = settings.vectors.partition(":")[0].partition("+")[0]
     vectors: VectorStore = find_plugin("vectors", kind)(settings.vectors, api_key=settings.vectors_key or None)
     return vectors
 
 
 def open_working(url: str = "", sources: Sources | None = None) -> ExpiringStore:
-    """Where working memory is kept: in this process, or on the Redis or Valkey that a URL names."""
+    """Open the store of working memory: in this process, or the Redis or Valkey server at a URL."""
     if not url:
         return InProcessExpiring(sources or Sources())
     try:
@@ -192,7 +196,7 @@ def open_working(url: str = "", sources: Sources | None = None) -> ExpiringStore
 
 @contextmanager
 def opened(settings: Settings, db: str) -> Iterator[Store]:
-    """Another store than the one in the settings, for as long as it is needed."""
+    """Open the store `db` with the other settings unchanged, and close it afterwards."""
     store = open_store(replace(settings, db=db), Sources())
     try:
         yield store
@@ -201,7 +205,7 @@ def opened(settings: Settings, db: str) -> Iterator[Store]:
 
 
 def locate(db: str) -> tuple[str, str]:
-    """The scheme and the location in a database's name."""
+    """Split the name of a database into its scheme and location."""
     if db in {":memory:", "memory:", "memory://", "sqlite://", "sqlite:///:memory:"}:
         return "memory", ""
     scheme, separator, location = db.partition("://")
@@ -211,7 +215,7 @@ def locate(db: str) -> tuple[str, str]:
 
 
 def restore(backup: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-    """Make the SQLite database `target` what `backup` is, in one step."""
+    """Replace the SQLite database `target` by `backup` atomically."""
     from engram.stores import sqlite  # noqa: PLC0415 - a store is imported when it is used
 
     settings = config.load()
@@ -220,27 +224,27 @@ def restore(backup: Path, target: Path, progress: Callable[[int, int], None] | N
 
 
 def keyring_folder() -> Path:
-    """The folder with the keys of this user: the one that signs, and those that are trusted; made at the first need."""
+    """Return the folder with this user's signing key and trusted keys; it is created if it does not exist."""
     folder = config.default_db().parent
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def trusted_keys() -> dict[str, PublicKey]:
-    """The keys that this user trusts to sign knowledge, by the installation each is trusted for."""
-    from engram.transfer.signing import load_trusted  # noqa: PLC0415 - most who open a memory import nothing
+    """Return the keys whose signatures on knowledge this user trusts, by the installation each is trusted for."""
+    from engram.transfer.signing import load_trusted  # noqa: PLC0415 - only needed to import knowledge
 
     return load_trusted(keyring_folder() / TRUSTED)
 
 
 def models(settings: Settings) -> Models:
-    """The models on this machine."""
+    """Return the embedding models on this machine."""
     own = [Path(settings.models).expanduser()] if settings.models else []
     return Models([*own, *default_folders()], target=own[0] if own else None)
 
 
 def choose_embedder(settings: Settings, store: Store, say: Callable[[str], None]) -> Embedder:
-    """The embedder that the settings name, or the best one that can be had."""
+    """Load the embedder of the settings, or the best one available."""
     remembered = store.embedder()
     if settings.embedder in {"auto", "local", *KNOWN}:
         embedder = resolve(settings.embedder, models(settings), remembered, settings.model_download, say)

@@ -466,7 +466,7 @@ def test_a_source_that_somebody_writes_to_is_an_error(
         if "bob" not in source.agents():
             source.add(BOB, [Maker("bob").event("meanwhile")])
 
-    with pytest.raises(Conflict, match="nobody may write meanwhile"):
+    with pytest.raises(Conflict, match="nothing may be written to the source"):
         copy(source, target, "redis", write)
 
 

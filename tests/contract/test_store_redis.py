@@ -892,7 +892,7 @@ def test_something_else_at_a_key_is_said_and_nothing_of_the_batch_is_written(
         client.set(f"{prefix}:{{alice}}:{name}", "something else")
         kept = names(redis_url, prefix) - {f"{prefix}:numbers"}  # a number that was not used is no harm
         before = {key: client.dump(key) for key in kept}
-        with pytest.raises(StoreCorrupt, match="use a prefix of its own"):
+        with pytest.raises(StoreCorrupt, match="use another prefix for Engram"):
             store.add(ALICE, [told(make.event("deploy", kind="message"), "a"), make.event("another")])
         assert names(redis_url, prefix) == kept | {f"{prefix}:numbers"}
         assert {key: client.dump(key) for key in kept} == before
@@ -969,7 +969,7 @@ def test_the_password_is_never_shown(tmp_path: Any) -> None:
 
 def test_the_documented_rights_are_enough_and_fewer_are_a_clear_error(server: RedisServer) -> None:
     page = (Path(__file__).parents[2] / "docs" / "redis.md").read_text(encoding="utf-8")
-    rights = page.split("`ACL SETUSER engram on >password ")[1].split("`")[0].split()
+    rights = " ".join(page.split()).split("`ACL SETUSER engram on >password ")[1].split("`")[0].split()
     server.command("ACL", "SETUSER", "engram", "on", ">password", *rights)
     url = server.url.replace("redis://", "redis://engram:password@")
     with closing(RedisStore(join(url, ttl=100), ExactVectors(), Sources())) as store:

@@ -194,7 +194,7 @@ def test_a_folder_that_serves_two_databases_is_not_pruned(
         theirs = other.agent("alice").workspaces
         theirs.create("site", folder)
         theirs.snapshot("site")
-        with pytest.raises(Conflict, match="another database keeps its files"):
+        with pytest.raises(Conflict, match="another database also stores its files"):
             theirs.prune(keep=1)
     with pytest.raises(Conflict, match="remove used-by-"):
         own.forget("site")

@@ -488,8 +488,8 @@ READS = {
     "situations": "get list",
     "workspaces": "diff files find list restore snapshots verify workspace",
     "life": "cycle cycles recall resume",
-    "learning": "alarms attempts calibration checks episodes failure failures by_former_name harmful history outcomes "
-    "predict rates recognise stats suggest synthesis testimony unlearned with_latest_outcomes verdict voice",
+    "learning": "alarms attempts calibration checks episodes evidence failure failures by_former_name harmful history "
+    "outcomes predict rates recognise stats suggest synthesis testimony unlearned verdict voice",
     "retention": "holds policies",
     "keys": "accept every live",
     "knowledge": "",

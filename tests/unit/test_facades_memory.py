@@ -196,7 +196,7 @@ def test_a_tool_call_may_give_anything(memory: EnhancedAgentMemory, result: obje
 
 @pytest.mark.parametrize("call", [{"arguments": {"at": object()}}, {"result": {1, 2}}, {"result": float("nan")}])
 def test_what_json_cannot_say_is_refused(memory: EnhancedAgentMemory, call: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput, match="cannot be kept"):
+    with pytest.raises(InvalidInput, match="cannot be stored"):
         memory.add_tool_call("search", **call)  # type: ignore[arg-type]
     assert memory.tool_call_history == ()
 
@@ -280,7 +280,7 @@ def test_a_choice_that_cannot_be_meant_is_refused(wrong: dict[str, object]) -> N
 
 def test_a_key_that_is_no_text_is_refused(memory: EnhancedAgentMemory) -> None:
     for wrong in (1, "", None):
-        with pytest.raises(InvalidInput, match="key is a text"):
+        with pytest.raises(InvalidInput, match="key is a non-empty text"):
             memory.long_term.add(wrong, "x")  # type: ignore[arg-type]
 
 

@@ -14,54 +14,54 @@ from engram.ports import reserved, unstorable
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who is calling, and for which agent: both come from the key, never from the body of a request."""
+    """The caller and the agent of a call: both are determined by the API key, never by the body of a request."""
 
     brain: Engram
     key: ApiKey
     named: str | None = None
     """The agent that the request names in its header or metadata, percent-encoded."""
     repeat_key: str | None = None
-    """The Idempotency-Key of the request, where it came beside the request and not in it."""
+    """The Idempotency-Key, if it is not a field of the request."""
 
     def repeatable(self, key: str) -> Call:
-        """The same call, to be carried out once for an Idempotency-Key."""
+        """Return the same call with an Idempotency-Key."""
         return replace(self, repeat_key=key)
 
     @property
     def agent(self) -> AgentHandle:
-        """The agent that the call is for; one outside the key's reach is reported as not found."""
+        """The agent of the call. Raises `NotFound` also for an agent that the key is not for."""
         return self.brain.agent(self.agent_name())
 
     def agent_name(self) -> str:
-        """The name of that agent. Raises `NotFound`, and `InvalidInput` if none is named and the key is for several."""
+        """Return the agent's name. Raises `NotFound`, or `InvalidInput` if none is named and the key is for several."""
         return agent_named(self.key, self.named)
 
     def check_right(self, right: Right) -> None:
         """Raise `NotAllowed` if the key does not have a right."""
         if not self.key.has_right(right):
-            raise NotAllowed(f"this key has no right to {right}; ask whoever runs the server for one that has")
+            raise NotAllowed(f"this key has no right to {right}; ask the operator of the server for one that has")
 
     def check_all(self) -> None:
         """Raise `NotAllowed` unless the key is for all agents."""
         if EVERYONE not in self.key.agents:
-            raise NotAllowed("this is about all agents, and the key is for some; ask for one that is for all")
+            raise NotAllowed("this needs a key for all agents; ask the operator of the server for one")
 
     def agents(self) -> list[str]:
-        """The names of the existing agents within the key's reach."""
+        """Return the names of the existing agents that the key is for."""
         return [name for name in self.brain.agents() if self.key.may_act_for(name) and not reserved(name)]
 
     @staticmethod
     def check_name(text: str) -> str:
         """Return a name that can be stored. Raises `InvalidInput`."""
         if not text.strip():
-            raise InvalidInput("a name is empty; say who or what is meant")
+            raise InvalidInput("a name is empty; give a name")
         if reason := unstorable(text):
             raise InvalidInput(f"a name cannot be used: {reason}")
         return text
 
     @staticmethod
     def is_storable(text: str) -> bool:
-        """Whether every store can keep a text unchanged."""
+        """Return True if every store can store a text unchanged."""
         return unstorable(text) is None
 
     @staticmethod
@@ -72,12 +72,12 @@ class Call:
                 raise InvalidInput(f"a text cannot be used: {reason}")
 
     def audited_agent(self) -> str | None:
-        """The agent whose audit trail is meant; `None` for all: no agent is named, and the key is for all."""
+        """Return the agent whose audit trail to read; `None` for all, if none is named and the key is for all."""
         return None if EVERYONE in self.key.agents and self.named is None else self.agent_name()
 
 
 def agent_named(key: ApiKey, named: str | None) -> str:
-    """The agent that a request names, or the only one of its key. Raises `NotFound` and `InvalidInput`."""
+    """Return the agent that a request names, or the only one of its key. Raises `NotFound` and `InvalidInput`."""
     if named is None:
         if len(key.agents) == 1 and key.agents[0] != EVERYONE:
             return key.agents[0]

@@ -42,11 +42,11 @@ class Losses:
     """The last check that found a deletion of one agent only, for each agent since then."""
 
     def of(self, agent: str) -> int:
-        """The last deletion that affects the memories of an agent, or of any agent."""
+        """Return the number of the last deletion that affects the memories of an agent."""
         return self.number if agent == EVERYONE else self.own.get(agent, self.everybody)
 
     def after(self, gone: Sequence[AuditEntry] | None) -> Losses:
-        """The same after some actions that deleted something; `None` if they are unknown."""
+        """Return the state after some actions that deleted something; `None` if they are unknown."""
         number = self.number + 1
         if gone is None:
             return Losses(number, number, number)
@@ -66,7 +66,7 @@ class Watch:
         self._losses = Losses()
 
     def look(self) -> Losses:
-        """The deletions up to now; without an audit trail, anything may be deleted at any time."""
+        """Return the deletions up to now; without an audit trail, every check counts as one."""
         with self._lock:
             fresh = self._fresh()
             gone = None if fresh is None else [entry for entry in fresh if entry.action not in NOTHING_GONE]
@@ -75,7 +75,7 @@ class Watch:
             return self._losses
 
     def _fresh(self) -> list[AuditEntry] | None:
-        """The entries since the last check; `None` if they are unknown or too many."""
+        """Return the entries since the last check; `None` if they are unknown or too many."""
         if not isinstance(self._store, KeepsAudit):
             return None
         known = self._newest

@@ -1,4 +1,4 @@
-"""Limits of a server: rate, size, depth and time of requests."""
+"""Limits of a server: rate, size, nesting, number and time of requests."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ class Limits:
     """The limits of a server."""
 
     body: int = 1_000_000
-    """Bytes of a request's body."""
+    """The most bytes of a request's body."""
     depth: int = 64
-    """How deep JSON may be nested."""
+    """The deepest nesting of JSON."""
     rate: float = 100.0
-    """Requests a second of one key; 0 for any number."""
+    """Requests per second of one key; 0 for no limit."""
     burst: int = 200
-    """Requests of one key at once, after a pause."""
+    """The most requests of one key in a burst."""
     refusals: float = 10.0
-    """Requests a second of one address with a key that is no good, before it is told to wait."""
+    """Requests per second of one address with an invalid key, before it has to wait."""
     seconds: float = 30.0
-    """How long a request may take."""
+    """The most seconds of a request."""
     body_seconds: float = 10.0
-    """How long a body may take to come."""
+    """The most seconds until a body has arrived."""
     upload: int = 100_000_000
-    """Bytes of a file with knowledge."""
+    """The most bytes of a knowledge file."""
     long_seconds: float = 600.0
-    """How long it may take to bring such a file in or out, and to verify the audit trail."""
+    """The most seconds to import or export such a file, and to verify the audit trail."""
     running: int = 256
-    """Requests at a time, of all callers."""
+    """The most requests at a time, of all callers."""
     threads: int = 16
-    """Of those, how many are with the database at a time; the others wait in line, which costs less than a crowd."""
+    """The most requests that use the database at a time; the others wait in a queue."""
     slow_threads: int = 4
-    """How many more there may be that take long."""
+    """The most further requests at a time that take long."""
     streams: int = 128
-    """Streams of events at a time, of all callers."""
+    """The most event streams at a time, of all callers."""
     streams_each: int = 16
-    """Of those, how many one key may have."""
+    """The most event streams of one key."""
 
 
 @dataclass(slots=True)
@@ -55,11 +55,11 @@ class Streams:
     _open: dict[str, int] = field(default_factory=dict)
 
     def enter(self, caller: str) -> None:
-        """Count one more stream of a caller. Raises `TooMany` if it has enough, and `Crowded` if all have."""
+        """Count one more stream of a caller. Raises `TooMany` at its limit, and `Crowded` at the limit of all."""
         if self._open.get(caller, 0) >= self.limits.streams_each:
             raise TooMany(f"this key has {self.limits.streams_each} streams of events; end one of them first")
         if sum(self._open.values()) >= self.limits.streams:
-            raise Crowded("too many listen to events; try again")
+            raise Crowded("too many event streams are open; try again later")
         self._open[caller] = self._open.get(caller, 0) + 1
 
     def leave(self, caller: str) -> None:
@@ -71,7 +71,7 @@ class Streams:
 
 @dataclass(slots=True)
 class Buckets:
-    """A token bucket for each caller: it fills at a rate, and a request takes one token out."""
+    """A token bucket for each caller: it fills at a rate, and each request takes a token."""
 
     rate: float
     burst: int
@@ -79,7 +79,7 @@ class Buckets:
     _levels: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def wait(self, caller: str) -> float:
-        """Seconds until the next request of this caller is allowed; at 0, it is counted."""
+        """Return the seconds until the next request of this caller is allowed; if 0, count it as made."""
         if self.rate <= 0:
             return 0.0
         now = self.clock()
@@ -94,14 +94,14 @@ class Buckets:
         return 0.0
 
     def _drop(self, now: float) -> None:
-        """Remove callers whose bucket is full by now, or all of them if that is not enough."""
+        """Remove callers whose bucket is full, or all of them if that is not enough."""
         full = self.burst / self.rate
         kept = {caller: level for caller, level in self._levels.items() if now - level[1] < full}
         self._levels = kept if len(kept) < MOST_CALLERS else {}
 
 
 def flaw_of_json(body: bytes, depth: int) -> str | None:
-    """The reason why a body is not valid JSON, or `None`; duplicate names, NaN and deep nesting are refused."""
+    """Return the reason why a body is not valid JSON, or `None`; duplicate names, NaN and deep nesting are refused."""
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refuse)
     except RecursionError:
@@ -118,12 +118,12 @@ def flaw_of_json(body: bytes, depth: int) -> str | None:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name occurs twice in one object")
     return found
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _deeper(value: Any, depth: int) -> bool:

@@ -1,4 +1,4 @@
-"""Live changes: memories that were stored or deleted and what was learned, in the order of writes."""
+"""Live changes: stored and deleted memories and learning events, in the order of writes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from engram.ports.completed import require
 
 PAGE = 500
 HIDING = "events:hiding"
-"""The setting that keeps what the numbers of events are hidden with."""
+"""The setting with the key that encrypts the numbers of events."""
 _HALF = 26
 _MASK = (1 << _HALF) - 1
 _ROUNDS = 8
 _MOST = 1 << 40
 HIGHEST = 1 << (2 * _HALF)
-"""No event has a higher number, as it is told; every reader of JSON knows such numbers exactly."""
+"""The highest public number of an event, which every JSON reader represents exactly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Veil:
-    """Public numbers of events: each stands for its position, and does not reveal how much other agents write.
+    """Encrypt the numbers of events, so that public numbers do not reveal how much other agents write.
 
-    It is a permutation of the numbers of 52 bits, by a key that stays with the database (a Feistel network).
+    It is a permutation of 52-bit numbers (a Feistel network) with a key that is stored in the database.
     """
 
     secret: bytes
@@ -58,9 +58,9 @@ class Veil:
 
 
 def veil_of(store: Store, entropy: Callable[[int], bytes] = os.urandom) -> Veil:
-    """What hides the numbers of a database: drawn once, and kept in it, so that it is the same for every server.
+    """Return the encryption of event numbers of a database, with a random key that is stored in it for all servers.
 
-    Should two servers draw it at the same moment, the later one counts for both: it is read again for each use.
+    If two servers create the key at once, the later one counts for both, as it is read again for each use.
     """
     require(store, KeepsSettings, "a stream of changes")
     if (known := store.setting(HIDING)) is None:
@@ -71,7 +71,7 @@ def veil_of(store: Store, entropy: Callable[[int], bytes] = os.urandom) -> Veil:
 
 @dataclass(slots=True)
 class Listener:
-    """Somebody who hears of the changes of some agents, from a place on; each once, as long as he listens."""
+    """A reader of the changes of some agents after a position; it returns each change once."""
 
     store: Store
     after: int
@@ -79,7 +79,7 @@ class Listener:
     _began: bool = False
 
     def news(self, scopes: Sequence[Scope]) -> list[LiveEvent]:
-        """What happened since he last asked, the oldest first, limited, with numbers that tell of nobody else."""
+        """Return the next changes since the last call, the oldest first, with public numbers."""
         if not (found := self._found(scopes)):
             return []
         veil = veil_of(self.store)
@@ -87,7 +87,7 @@ class Listener:
 
     def _found(self, scopes: Sequence[Scope]) -> list[LiveEvent]:
         lag = self.store.lag() if isinstance(self.store, ListsChanges) else 0
-        if lag and not self._began:  # what was there before he came is no news, wherever its number is
+        if lag and not self._began:  # skip changes that were visible before
             self._seen = {event.seq for event in self._since(scopes, self.after - lag, lag + PAGE)}
             self._seen = {seq for seq in self._seen if seq <= self.after}
         self._began = True
@@ -104,12 +104,12 @@ class Listener:
 
 
 def place(store: Store, scopes: Sequence[Scope], number: int | None) -> int:
-    """Where to go on after the event that was told with this number, or from now on. Raises `InvalidInput`."""
+    """Return the position after an event by its public number, or the newest. Raises `InvalidInput`."""
     return newest(store, scopes) if number is None else veil_of(store).place(number)
 
 
 def newest(store: Store, scopes: Sequence[Scope]) -> int:
-    """The place of the newest thing that happened to these agents."""
+    """Return the position of the newest change of these agents."""
     if isinstance(store, ListsChanges):
         return max((store.newest(scope) for scope in scopes), default=0)
     return 0

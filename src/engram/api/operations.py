@@ -1,7 +1,7 @@
-"""The table of operations: each one described once, for REST, gRPC and the clients of both.
+"""The table of operations: each is defined once, for REST, gRPC and the clients of both.
 
-An operation is a function of a `Call` and a request model, under the decorator that says how it is reached. Importing
-the table does not import the engine, so that a client can read it.
+An operation is a function of a `Call` and a request model, with a decorator that defines its route and its right.
+Importing the table does not import the engine, so that a client can use it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: who may call it, what it takes and returns, and how each interface reaches it."""
+    """One operation: its right, its request and response models, and its HTTP route and gRPC method."""
 
     name: str
     """The name of the function, which is the operationId in OpenAPI."""
@@ -130,7 +130,7 @@ class Operation:
     http: str
     """The HTTP method and the path below `/v1`, such as `GET /memories/{id}`."""
     tag: str
-    """The group that it is listed under in OpenAPI."""
+    """Its tag in OpenAPI."""
     status: int
     """The HTTP status of success."""
     about: About
@@ -140,7 +140,7 @@ class Operation:
     """`safe`: the same request again changes nothing; `key`: it is carried out once for its key; `never`: again, it
     would do something else."""
     long: bool
-    """Whether it may take much longer than others."""
+    """True if it may take much longer than others."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Fields of the request that have another name in the path or the query."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Operation:
     """The command that does the same on the command line, for the hints of errors."""
 
     def run(self, call: Call, request: BaseModel) -> BaseModel:
-        """Carry it out. Raises `NotAllowed` if it is about all agents and the key is not."""
+        """Run the operation. Raises `NotAllowed` if it is for all agents and the key is not."""
         if self.about == "all":
             call.check_all()
         return self.function(call, request)
@@ -171,7 +171,7 @@ class Operation:
 
     @property
     def writes(self) -> bool:
-        """Whether it may change something; over HTTP, it then takes an Idempotency-Key."""
+        """True if it may change something; over HTTP, it then takes an Idempotency-Key."""
         return self.right != "read" and self.verb != "GET"
 
     @property
@@ -201,7 +201,7 @@ class Operation:
 
     @property
     def body(self) -> type[BaseModel] | None:
-        """The model of the body: the request without what is in the path; `None` if there is no body."""
+        """The model of the body: the request without its path fields; `None` if there is no body."""
         others = self._others()
         if self.verb == "GET" or not others:
             return None
@@ -212,7 +212,7 @@ class Operation:
         return next(kind for kind in kinds if kind.model_fields.keys() == set(others))
 
     def _others(self) -> list[str]:
-        """The fields that are neither in the path nor headers."""
+        """Return the fields that are neither in the path nor headers."""
         return [name for name in self.request.model_fields if name not in {*self.path_fields, *self.headers}]
 
 
@@ -233,7 +233,7 @@ def operation(
     headers: Mapping[str, str] | None = None,
     command: str = "",
 ) -> Callable[[F], F]:
-    """Enter a function of a call and a request in the table; its name is the name of the operation."""
+    """Add a function of a call and a request to the table, under its name."""
 
     def entered(function: F) -> F:
         _, request, response = get_type_hints(function, localns={"Call": object}).values()
@@ -259,7 +259,7 @@ def operation(
 
 
 def operation_of(hint: Hint) -> Operation | None:
-    """The operation that takes the step of a hint, if it is one."""
+    """Return the operation for a hint, or `None`."""
     words = hint.command.split()[:2]
     return next((each for each in OPERATIONS.values() if each.command and each.command.split() == words), None)
 
@@ -268,7 +268,7 @@ class AuditEntries(Frozen):
     """Entries of the audit trail."""
 
     items: tuple[AuditEntry, ...] = Field(
-        description="The entries, in the order of the chain; give the number of the last as `after` to go on."
+        description="The entries, in the order of the chain; pass the number of the last as `after` to continue."
     )
 
 
@@ -277,13 +277,13 @@ class AuditEntries(Frozen):
 
 @operation("POST /memories", "memories", "write", status=201, repeat="key")
 def remember(call: Call, draft: NewMemory) -> Receipt:
-    """Remember something; the receipt comes after the commit."""
+    """Store a memory; the receipt is returned after the commit."""
     return stored(call.agent.remember(draft_of(draft)))
 
 
 @operation("POST /memories/batch", "memories", "write", repeat="key")
 def remember_batch(call: Call, drafts: NewMemories) -> Receipts:
-    """Remember several things in one transaction; one that cannot be stored gets a receipt that says why."""
+    """Store several memories in one transaction; one that cannot be stored gets a receipt with the reason."""
     return Receipts(receipts=tuple(call.agent.remember([draft_of(draft) for draft in drafts.items])))
 
 
@@ -326,7 +326,7 @@ def recall(call: Call, query: RecallQuery) -> Recalled:
 
 @operation("POST /context", "memories")
 def context(call: Call, query: ContextQuery) -> ContextText:
-    """Write what is remembered about a question as a text for a model: quoted, each with its origin and trust."""
+    """Write the memories that answer a question as a text for a model: quoted, each with its origin and trust."""
     filters = query.model_dump(exclude={"query", "k", "budget_tokens"}, exclude_defaults=True)
     return ContextText(text=call.agent.context(query.query, query.k, budget_tokens=query.budget_tokens, **filters))
 
@@ -336,7 +336,7 @@ def context(call: Call, query: ContextQuery) -> ContextText:
 
 @operation("POST /decisions", "learning", "write", status=201, repeat="key")
 def record_decision(call: Call, decision: NewDecision) -> Receipt:
-    """Record what was done in a context and, if it is known, how it went."""
+    """Record a decision in a context and, if it is known, its outcome."""
     given = decision.model_dump(exclude_defaults=True) | {"context": decision.context, "action": decision.action}
     return stored(call.agent.record_decision(**given))
 
@@ -349,7 +349,7 @@ def list_decisions(call: Call, query: DecisionListing) -> Page[Memory]:
 
 @operation("POST /outcomes", "learning", "write")
 def tell_outcome(call: Call, outcome: NewOutcome) -> Noted:
-    """Record how it went, by the id of a decision, a recall or a suggestion; again changes nothing."""
+    """Record the outcome of a decision, a recall or a suggestion, by its id; repeating it changes nothing."""
     given = outcome.model_dump(exclude={"id", "outcome"}, exclude_defaults=True)
     return Noted(news=call.agent.outcome(outcome.id, outcome.outcome, **given))
 
@@ -362,7 +362,7 @@ def list_outcomes(call: Call, query: OutcomeListing) -> Page[RecordedOutcome]:
 
 @operation("POST /suggestions", "learning")
 def suggest(call: Call, query: SuggestionQuery) -> Suggestion:
-    """Recommend an action in a context, from how it went there and in similar ones, or abstain."""
+    """Recommend an action in a context, from outcomes in it and in similar ones, or abstain."""
     return call.agent.suggest(**query.model_dump())
 
 
@@ -380,7 +380,7 @@ def check(call: Call, query: CheckQuery) -> Verdict:
 
 @operation("GET /patterns/success", "learning", command="memory patterns")
 def list_success_patterns(call: Call, query: Listing) -> Page[SuccessPattern]:
-    """List approaches that worked again and again, why, and how to repeat them; shared ones have a source."""
+    """List approaches that worked repeatedly, why, and how to repeat them; shared ones have a source."""
     return _page(query, call.agent.shared_patterns.all_successes(), "successes", call.agent.name)
 
 
@@ -395,7 +395,7 @@ def list_decision_templates(call: Call, query: Listing) -> Page[DecisionTemplate
 
 @operation("POST /failures", "failures", "write", status=201, repeat="key")
 def learn_from_failure(call: Call, failure: NewFailure) -> FailurePattern:
-    """Learn what went wrong and what was done about it; returns the pattern that it belongs to."""
+    """Record a failure and its solution; return the failure pattern that it belongs to."""
     return call.agent.learn_from_failure(failure.error, **failure.model_dump(exclude={"error"}, exclude_defaults=True))
 
 
@@ -413,7 +413,7 @@ def get_failure(call: Call, which: Named) -> FailurePattern:
 
 @operation("POST /failures/{name}/solutions", "failures", "write", repeat="never")
 def tell_solution(call: Call, tried: SolutionOf) -> FailurePattern:
-    """Record how a solution of a failure did."""
+    """Record that a solution of a failure was tried, and how well it worked."""
     return call.agent.learning.tried(tried.name, tried.solution, tried.helped)
 
 
@@ -474,7 +474,7 @@ def list_cycles(call: Call, query: Listing) -> Page[AgentCycle]:
 
 @operation("GET /cycles/state", "life")
 def get_state(call: Call, nothing: Nothing) -> AgentState:
-    """Get where an agent stands: what it completed last, and what it was in the middle of."""
+    """Get the progress of an agent: its last completed cycle, and its open ones."""
     return call.agent.life.resume()
 
 
@@ -486,13 +486,13 @@ def get_cycle(call: Call, which: CycleIndex) -> AgentCycle:
 
 @operation("POST /cycles", "life", "write", status=201, repeat="never")
 def propose(call: Call, proposal: NewCycle) -> AgentCycle:
-    """Begin a cycle: store what is about to be done, which may then be done."""
+    """Begin a cycle: store the action before it is carried out."""
     return call.agent.life.propose(**proposal.model_dump())
 
 
 @operation("POST /cycles/{index}/result", "life", "write")
 def tell_result(call: Call, request: ResultOf) -> AgentCycle:
-    """Complete a cycle with its result; again with the same changes nothing."""
+    """Complete a cycle with its result; repeating the same result changes nothing."""
     end = request.end
     error = end.error.model_dump() if isinstance(end.error, CycleError) else end.error
     return call.agent.life.result(
@@ -502,7 +502,7 @@ def tell_result(call: Call, request: ResultOf) -> AgentCycle:
 
 @operation("POST /cycles/{index}/resolution", "life", "write", repeat="never")
 def resolve(call: Call, request: ResolutionOf) -> AgentCycle:
-    """Settle a cycle without a result: abandon it, or do it again in a new cycle, which is returned."""
+    """Resolve a cycle without a result: abandon it, or repeat it in a new cycle, which is returned."""
     return call.agent.life.resolve(request.index, request.decision.how, reason=request.decision.reason)
 
 
@@ -555,26 +555,26 @@ def offer_grant(call: Call, terms: GrantOffer) -> Grant:
 
 @operation("POST /grants", "grants", "share", status=201, repeat="key")
 def share(call: Call, terms: GrantShare) -> Grant:
-    """Share at once: with an agent, a group or everyone; also what others shared, if they allow that."""
+    """Share knowledge at once with an agent, a group or everyone; also knowledge of others, if they allow that."""
     to, fields = call.check_name(terms.to), _terms(call, terms)
     return call.agent.grants.share(to, via=terms.via, **fields, key=call.repeat_key)
 
 
 @operation("POST /grants/{id}/approval", "grants", "share", repeat="never")
 def approve_grant(call: Call, terms: GrantApproval) -> Grant:
-    """Agree to a request, with other rights and an end if they are given, or to an offer as it is."""
+    """Approve a request, with other rights and an end if they are given, or an offer as it is."""
     return call.agent.grants.approve(terms.id, rights=terms.rights or None, expires=terms.expires)
 
 
 @operation("POST /grants/{id}/denial", "grants", "share")
 def deny_grant(call: Call, which: Id) -> Grant:
-    """Turn a request or an offer down."""
+    """Deny a request or an offer."""
     return call.agent.grants.deny(which.id)
 
 
 @operation("POST /grants/{id}/revocation", "grants", "share")
 def revoke_grant(call: Call, which: Id) -> Revocation:
-    """End a grant at once, and delete what its receivers derived from it; again changes nothing."""
+    """End a grant at once, and delete what its receivers derived from it; repeating it changes nothing."""
     return call.agent.grants.revoke(which.id)
 
 
@@ -631,7 +631,7 @@ def merge_knowledge(call: Call, request: Merge) -> ImportReport:
 
 @operation("GET /quarantine", "quarantine", command="quarantine list")
 def list_quarantined(call: Call, query: Listing) -> Page[Quarantined]:
-    """List quarantined memories, newest first, and why; they are in no search, list or pattern."""
+    """List quarantined memories, newest first, with the reasons; they are in no search, list or pattern."""
     return _page(query, call.agent.quarantine.list(), "quarantine", call.agent.name)
 
 
@@ -645,7 +645,7 @@ def get_quarantined(call: Call, which: Id) -> Quarantined:
 
 @operation("POST /quarantine/{id}/release", "quarantine", "admin", repeat="never")
 def release(call: Call, which: Id) -> Memory:
-    """Give a memory back to the agent. It takes the right `admin`: the agent itself cannot decide this."""
+    """Release a quarantined memory to the agent. It requires the right `admin`: the agent itself cannot decide this."""
     return call.agent.quarantine.release(get_quarantined(call, which).id)
 
 
@@ -660,7 +660,7 @@ def discard(call: Call, which: Id) -> ForgetReceipt:
 
 @operation("GET /audit", "audit", "admin", about="named")
 def list_audit(call: Call, query: AuditListing) -> AuditEntries:
-    """List what was done, in order: to the agent that is named, or to all, if the key is for all and none is named."""
+    """List audit entries in order: of the named agent, or of all, if none is named and the key is for all."""
     return AuditEntries(items=tuple(call.brain.audit.find(**query.model_dump(), agent=call.audited_agent())))
 
 
@@ -701,7 +701,7 @@ def list_holds(call: Call, query: Listing) -> Page[LegalHold]:
 
 @operation("POST /retention/holds", "retention", "admin", about="all", status=201, repeat="never")
 def hold(call: Call, request: NewHold) -> LegalHold:
-    """Keep all memories of an agent, or those that are named, against every deletion."""
+    """Protect all memories of an agent, or those that are named, from every deletion."""
     call.check_storable(request.reason, *request.memories, *request.tags, *request.sessions)
     agent = None if request.agent is None else call.brain.agent(request.agent).name
     return call.brain.retention.hold(agent=agent, **request.model_dump(exclude={"agent"}))
@@ -717,25 +717,25 @@ def release_hold(call: Call, which: Id) -> LegalHold:
 
 @operation("POST /retention/runs", "retention", "admin", about="all", long=True)
 def run_retention(call: Call, request: RetentionRun) -> RetentionReport:
-    """Delete or archive what fulfils a policy; what is pinned or held stays."""
+    """Delete or archive the memories that match a policy, except those that are pinned or under a hold."""
     agents = None if request.agents is None else [call.brain.agent(name).name for name in request.agents]
     return call.brain.retention.run(agents=agents, dry_run=request.dry_run)
 
 
 def draft_of(draft: NewMemory) -> Draft:
-    """The draft for the engine."""
+    """Convert a draft for the engine."""
     return Draft(**draft.model_dump(exclude_unset=True))
 
 
 def stored(receipt: Receipt) -> Receipt:
-    """The receipt of a draft that was stored. Raises `Refused`."""
+    """Return the receipt of a draft that was stored. Raises `Refused` for any other."""
     if receipt.id is None:
         raise Refused(receipt)
     return receipt
 
 
 def no_agent() -> NotFound:
-    """The error for an agent that does not exist or is outside the key's reach."""
+    """Return the error for an agent that does not exist or that the key is not for."""
     return NotFound("there is no such agent", hint=Hint("agent list"))
 
 
@@ -754,7 +754,7 @@ def _view(call: Call, name: str) -> AgentView:
 
 
 def _terms(call: Call, terms: Terms) -> dict[str, Any]:
-    """The terms of a grant as the engine takes them; without rights, its defaults hold. Raises `InvalidInput`."""
+    """Convert the terms of a grant for the engine; without rights, the defaults apply. Raises `InvalidInput`."""
     for text in (*terms.memories, *terms.patterns):
         call.check_name(text)
     given = terms.model_dump(include=set(Terms.model_fields))

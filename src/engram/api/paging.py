@@ -1,4 +1,4 @@
-"""Cursors: opaque positions in a list, valid for that list only."""
+"""Pages of lists, and cursors: opaque positions in a list, valid for that list only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TICK = timedelta(microseconds=1)
 
 
 def slice_of(items: Sequence[T], limit: int, cursor: str | None, *of: object) -> Page[T]:
-    """A page of a list that is complete in memory; `of` names the list, and its cursors fit no other one."""
+    """Return a page of a list in memory; `of` names the list, and its cursors are valid for no other one."""
     (start,) = read(cursor, 1, *of) if cursor is not None else [0]
     end = start + limit
     return Page(items=tuple(items[start:end]), next_cursor=write([end], *of) if end < len(items) else None)
@@ -30,9 +30,9 @@ def slice_of(items: Sequence[T], limit: int, cursor: str | None, *of: object) ->
 def memories(
     fetch: Callable[..., list[Memory]], limit: int, until: datetime | None, cursor: str | None, *of: object
 ) -> Page[Memory]:
-    """A page of memories, newest first, continuing after the last one of the page before, whatever was stored since.
+    """Return a page of memories, newest first, after the last one of the previous page.
 
-    `fetch(limit=, offset=, until=)` gives the newest before a time.
+    `fetch(limit=, offset=, until=)` returns the newest before a time.
     """
     seen = 0
     if cursor is not None:

@@ -1,4 +1,4 @@
-"""Errors that interfaces raise themselves, and the messages that callers from outside may see."""
+"""Errors that interfaces raise themselves, and the public form of error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engram.model import Receipt
 
 
 class Refused(EngramError):
-    """A draft was not stored; its receipt says why."""
+    """A draft was not stored; its receipt has the reason."""
 
     def __init__(self, receipt: Receipt) -> None:
         super().__init__(receipt.reason, hint=receipt.hint)
@@ -27,7 +27,7 @@ class Refused(EngramError):
 
 
 class Crowded(EngramError):
-    """The server has no room for one more at the moment."""
+    """The server has reached a limit for all callers."""
 
     code = "busy"
 
@@ -39,21 +39,21 @@ _CLOSED = {
     "closed": "the server is stopping; try again",
     "full": "the disk is full; nothing was stored",
     "read_only": "the database cannot be written; reading works",
-    "corrupt": "what was read is not what was written; whoever runs the server has to look into it",
+    "corrupt": "what was read is not what was written; the operator of the server has to check it",
 }
 
 
 def public_message(error: EngramError, naming: Naming) -> str:
-    """The message for a caller from outside, with the hint in the words of an interface.
+    """Return the message for an external caller, with the hint worded for its interface.
 
-    Of the database and the models it only says that they failed.
+    Errors of the database and of models get a general message.
     """
     if isinstance(error, _OPEN):
         return error.worded(naming)
-    return _CLOSED.get(error.code, "the server cannot do this; whoever runs it has to look into it")
+    return _CLOSED.get(error.code, "the server cannot do this; its operator has to check it")
 
 
 def code_locations(error: Exception) -> list[str]:
-    """The code locations of an error for a log, without its message, which may quote a memory."""
+    """Return the code locations of an error for a log, without its message, which may quote a memory."""
     frames = traceback.extract_tb(error.__traceback__)
     return [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]

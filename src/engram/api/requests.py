@@ -1,4 +1,4 @@
-"""What callers ask for besides what `engram.model.wire` has: one model for each message that is a question."""
+"""Request models of the operations; further ones are in `engram.model.wire`."""
 
 from __future__ import annotations
 
@@ -27,192 +27,194 @@ LAST = 9_000_000_000_000_000
 
 
 class Nothing(Frozen):
-    """A question that needs no words."""
+    """A request without parameters."""
 
 
 class Id(Frozen):
-    """Which thing is meant, by its id."""
+    """A request for an object by its id."""
 
     id: str = Field(max_length=MAX_LABEL, description="Its id.")
 
 
 class Named(Frozen):
-    """Which thing is meant, by its name or its id."""
+    """A request for an object by its name or its id."""
 
     name: str = Field(max_length=MAX_LABEL, description="Its name, or its id.")
 
 
 class AgentName(Named):
-    """Which agent is meant."""
+    """A request for an agent by its name."""
 
     name: str = Field(max_length=MAX_NAME, description="The agent's name.")
 
 
 class Listing(Frozen):
-    """Which part of a list is wanted."""
+    """The page of a list to return."""
 
     limit: int = Field(default=USUAL, ge=1, le=MOST, description="How many, at most; 50, if left out.")
     cursor: str | None = Field(default=None, max_length=500, description="The `next_cursor` of the page before.")
 
 
 class MemoryListing(Listing):
-    """Which memories are wanted, and which part of their list."""
+    """The memories to list, and the page to return."""
 
     kinds: tuple[MemoryType, ...] = Field(default=(), description="Only these kinds.")
-    tags: tuple[str, ...] = Field(default=(), description="Only what has all of these labels.")
-    since: Moment | None = Field(default=None, description="Only what happened from then on.")
-    until: Moment | None = Field(default=None, description="Only what happened before then.")
-    as_of: Moment | None = Field(default=None, description="Only what was valid then.")
+    tags: tuple[str, ...] = Field(default=(), description="Only memories with all of these tags.")
+    since: Moment | None = Field(default=None, description="Only what happened at or after this time.")
+    until: Moment | None = Field(default=None, description="Only what happened before this time.")
+    as_of: Moment | None = Field(default=None, description="Only what was valid at this time.")
     session: str | None = Field(default=None, description="Only of this session.")
 
 
 class AnnotationOf(Frozen):
-    """New values for what surrounds a memory."""
+    """New metadata of a memory."""
 
     id: str = Field(max_length=MAX_LABEL, description="The id of the memory.")
-    changes: Annotation = Field(default=Annotation(), description="What is to be changed.")
+    changes: Annotation = Field(default=Annotation(), description="The changes.")
     expected_version: int | None = Field(default=None, description="Only if the memory has this version.")
 
 
 class Forgetting(Frozen):
-    """Which memory is to be forgotten."""
+    """The memory to delete."""
 
     id: str = Field(max_length=MAX_LABEL, description="The id of the memory.")
     expected_version: int | None = Field(default=None, description="Only if the memory has this version.")
 
 
 class DecisionListing(Listing):
-    """Which decisions are wanted."""
+    """The decisions to list."""
 
     context: str = Field(min_length=1, max_length=LONGEST_QUERY, description="The situation they were taken in.")
 
 
 class OutcomeListing(Listing):
-    """Whose outcomes are wanted."""
+    """The decision whose outcomes to list."""
 
     id: str = Field(max_length=MAX_LABEL, description="The id of the decision.")
 
 
 class SolutionOf(TriedSolution):
-    """How a solution of a failure did."""
+    """The result of trying a solution of a failure."""
 
     name: str = Field(max_length=MAX_LABEL, description="The failure: its id, its name, or the id of a memory of it.")
 
 
 class EvaluationQuery(Frozen):
-    """Which time is to be evaluated."""
+    """The time span to evaluate."""
 
-    since: Moment | None = Field(default=None, description="Only what happened from then on.")
-    until: Moment | None = Field(default=None, description="Only what happened before then.")
-    period: Period = Field(default="week", description="One row for each; a week, if left out.")
+    since: Moment | None = Field(default=None, description="Only what happened at or after this time.")
+    until: Moment | None = Field(default=None, description="Only what happened before this time.")
+    period: Period = Field(
+        default="week", description="The length of the time that each row covers; a week by default."
+    )
 
 
 class CycleIndex(Frozen):
-    """Which cycle is meant."""
+    """A request for an action cycle by its number."""
 
     index: int = Field(ge=1, le=1_000_000_000, description="The number of the cycle.")
 
 
 class ResultOf(CycleIndex):
-    """What came of a cycle."""
+    """The result of a cycle."""
 
-    end: CycleEnd = Field(default=CycleEnd(), description="What the action gave, or what went wrong.")
+    end: CycleEnd = Field(default=CycleEnd(), description="The result of the action, or its error.")
 
 
 class ResolutionOf(CycleIndex):
-    """What becomes of a cycle without a result."""
+    """The resolution of a cycle without a result."""
 
-    decision: CycleDecision = Field(description="Whether it ends so, or is done again in a new cycle.")
+    decision: CycleDecision = Field(description="Abandon the cycle, or repeat it in a new one.")
 
 
 class SnapshotListing(Listing):
-    """Whose snapshots are wanted."""
+    """The workspace whose snapshots to list."""
 
     workspace: str = Field(max_length=200, description="The name of the workspace.")
 
 
 class DiffQuery(Frozen):
-    """Which snapshots are to be compared."""
+    """The snapshots to compare."""
 
     workspace: str = Field(max_length=200, description="The name of the workspace.")
-    before: str = Field(min_length=1, max_length=100, description="A snapshot's id, or how it begins.")
+    before: str = Field(min_length=1, max_length=100, description="A snapshot's id, or the beginning of it.")
     after: str = Field(
-        default="latest", min_length=1, max_length=100, description="A later one; the newest, if left out."
+        default="latest", min_length=1, max_length=100, description="A later snapshot; the newest by default."
     )
 
 
 class RunListing(Listing):
-    """Which runs are wanted."""
+    """The workflow runs to list."""
 
     workflow: str = Field(default="", max_length=100, description="Only runs of this workflow.")
 
 
 class RunId(Frozen):
-    """Which run is meant."""
+    """A request for a workflow run by its id."""
 
     run: str = Field(max_length=200, description="The id of the run.")
 
 
 class GrantApproval(GrantAgreement):
-    """The agreement to a request or an offer."""
+    """The approval of a request or an offer."""
 
     id: str = Field(max_length=MAX_LABEL, description="The id of the grant.")
 
 
 class GrantListing(Listing):
-    """Which grants are wanted."""
+    """The grants to list."""
 
-    state: GrantState | None = Field(default=None, description="Only those that stand so.")
+    state: GrantState | None = Field(default=None, description="Only grants in this state.")
 
 
 class UseListing(Listing):
-    """The uses of which grant are wanted."""
+    """The grant whose uses to list."""
 
     id: str = Field(max_length=MAX_LABEL, description="The id of the grant.")
 
 
 class ExportQuery(Frozen):
-    """Which knowledge is to be handed over."""
+    """The knowledge to export."""
 
     domains: tuple[Label, ...] = Field(default=(), max_length=MAX_LIST // 2, description="Only of these domains.")
     tags: tuple[Label, ...] = Field(default=(), max_length=MAX_LIST // 2, description="Only with any of these tags.")
     form: Literal["json", "jsonl"] = Field(
-        default="json", description="One document, which it is if left out, or one record a line."
+        default="json", description="One document (the default), or one record per line."
     )
 
 
 class ImportOptions(Frozen):
-    """How a file is to be taken in."""
+    """Options for importing a file."""
 
     format: str | None = Field(
-        default=None, max_length=40, description="Which program wrote it, such as mem0; found out, if left out."
+        default=None, max_length=40, description="The program that wrote it, such as mem0; detected by default."
     )
-    dry_run: bool = Field(default=False, description="Only say what would come in.")
-    large: bool = Field(default=False, description="It has very many records, and may take long.")
+    dry_run: bool = Field(default=False, description="Only report what would be imported.")
+    large: bool = Field(default=False, description="Allow a file with very many records, which may take long.")
 
 
 class GroupChangeOf(GroupChange):
-    """Who comes into which group, and who leaves it."""
+    """Agents to add to a group and to remove from it."""
 
     name: str = Field(min_length=1, max_length=MAX_NAME, description="The name of the group.")
 
 
 class AuditListing(Frozen):
-    """Which entries of the audit trail are wanted."""
+    """The entries of the audit trail to list."""
 
     after: int = Field(default=0, ge=0, le=LAST, description="Only entries with a higher number.")
     limit: int = Field(default=USUAL, ge=1, le=MOST, description="How many, at most; 50, if left out.")
-    newest: bool = Field(default=False, description="The last of them instead of the first.")
-    grant: str | None = Field(default=None, max_length=MAX_LABEL, description="Only what was done by this grant.")
-    since: Moment | None = Field(default=None, description="Only from then on.")
+    newest: bool = Field(default=False, description="Return the newest entries instead of the oldest.")
+    grant: str | None = Field(default=None, max_length=MAX_LABEL, description="Only actions under this grant.")
+    since: Moment | None = Field(default=None, description="Only actions at or after this time.")
 
 
 class EventQuery(Frozen):
-    """From when on events are wanted, and for how long."""
+    """The first event to stream, and the length of the stream."""
 
     after: int | None = Field(
-        default=None, ge=0, le=LAST, description="Go on after the event with this number; from now on, if left out."
+        default=None, ge=0, le=LAST, description="Continue after this event; by default, begin with new events."
     )
     seconds: float | None = Field(
-        default=None, ge=0, le=86_400, description="End the stream after so long; 0 to hear what there is."
+        default=None, ge=0, le=86_400, description="End the stream after this time; 0 to get only the events so far."
     )

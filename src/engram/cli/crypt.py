@@ -117,7 +117,7 @@ def rotate(cli: Invocation, place: str) -> None:
     with _encrypted(cli) as store:
         mode = store.encryption()["mode"]
     if mode == "none":
-        raise Conflict("the database is not encrypted; `engram crypt init` does that")
+        raise Conflict("the database is not encrypted; run `engram crypt init` to encrypt it")
     settings, created = _with_key(replace(cli.settings, key=""), place)
     new = wiring.master_key(settings)
     if new.identity == wiring.master_key(cli.settings).identity:

@@ -358,7 +358,7 @@ def _is_informative(reason: str) -> bool:
 
 
 def _print_prediction(prediction: Prediction) -> None:
-    from engram.learning.decisions.comparisons import certainty
+    from engram.learning.decisions.suggestions import certainty
 
     click.echo(f"{one_line(prediction.action)}: {certainty(prediction.probability)} likely to succeed")
     similar = f", {prediction.similar:,} in similar contexts" if prediction.similar else ""

@@ -274,7 +274,7 @@ def _format_failure_rate(rate: FailureRate | None) -> str:
 
 
 def _helps(effect: Effect) -> str:
-    from engram.learning.decisions.comparisons import certainty
+    from engram.learning.decisions.suggestions import certainty
 
     low, high = effect.interval
     points = f"{effect.difference * 100:+.0f} points ({low * 100:+.0f} to {high * 100:+.0f})"

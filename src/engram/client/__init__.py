@@ -1,4 +1,4 @@
-"""A typed client of `engram serve`, with the names, values and errors of the library itself.
+"""Typed clients of `engram serve` over HTTP and gRPC, with the methods, values and errors of the library itself.
 
 with Client("http://127.0.0.1:8750", key) as alice:
     alice.remember("Staging runs PostgreSQL 15", tags=["db"])

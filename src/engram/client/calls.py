@@ -1,4 +1,4 @@
-"""The calls that clients make: each is a method with the name and arguments of the library, made from an operation.
+"""The methods of the clients: generated from operations, with the names and arguments of the library.
 
 The arguments become a request model, which a client sends over HTTP or gRPC; its response becomes the value that the
 library returns.
@@ -29,7 +29,7 @@ from engram.model.wire import ContextText, NewMemories, NewMemory, Noted, Page, 
 R = TypeVar("R")
 M = TypeVar("M", bound=BaseModel)
 Item = str | Draft | Mapping[str, Any]
-"""One thing to remember."""
+"""A memory to store: its text, a draft, or the fields of a draft."""
 
 ERRORS: dict[str, type[EngramError]] = {
     kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EngramError)
@@ -58,17 +58,17 @@ POSITIONAL = {
     "grants": ("state",),
     "page": ("cursor",),
 }
-"""Arguments that may be given by position; the required ones, for methods that are not named here."""
+"""Arguments that may be positional; for other methods, the required ones."""
 RENAMED = {"tried": {"pattern": "name"}}
-"""Arguments that the library calls otherwise than the request does."""
+"""Arguments whose names differ between the library and the request."""
 DEFAULTS: dict[str, dict[str, Any]] = {
     "list": {"limit": USUAL},
     "page": {"limit": USUAL},
     "audit": {"newest": True, "limit": USUAL},
 }
-"""Arguments that have another default than the request; the `limit` of all other lists is the highest one."""
+"""Arguments whose defaults differ from those of the request; the `limit` of all other lists is the highest one."""
 OPTIONAL = {"get", "failure", "agent", "cycle"}
-"""Methods that return `None` for what is not found, as those of the library do."""
+"""Methods that return `None` for an object that is not found, as in the library."""
 RESULTS: dict[Any, Callable[[Any], Any]] = {
     AuditEntries: lambda found: [*found.items],
     ContextText: attrgetter("text"),
@@ -76,12 +76,12 @@ RESULTS: dict[Any, Callable[[Any], Any]] = {
     Recalled: lambda found: Recall(found.id, found.hits),
     Receipts: lambda found: [*found.receipts],
 }
-"""The value that the library returns, by the response of the operation; other responses are returned as they are."""
+"""Functions that convert responses to the values of the library; other responses are returned unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[R]):
-    """A request of an operation, and the value that its response stands for."""
+    """A request of an operation, with a function that converts its response."""
 
     operation: Operation
     message: BaseModel
@@ -89,7 +89,7 @@ class Request(Generic[R]):
     optional: bool = False
 
     def failed(self, error: EngramError) -> R:
-        """Return the receipt of a refused draft, or `None` for what may be missing. Raises all other errors."""
+        """Return the receipt of a refused draft, or `None` for an object that is not found. Raises all other errors."""
         receipt: Any = getattr(error, "receipt", None)
         if receipt is not None and self.operation.response is Receipt:
             return cast("R", receipt)
@@ -100,14 +100,14 @@ class Request(Generic[R]):
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the clients."""
+    """A method of the clients, made from an operation."""
 
     name: str
     operation: Operation
 
     @cached_property
     def arguments(self) -> dict[str, str]:
-        """The arguments in their order, those by position first, and the fields of the request that they fill."""
+        """Return the arguments in order, positional ones first, with the fields of the request that they fill."""
         renamed = {new: old for old, new in RENAMED.get(self.name, {}).items()}
         fields = {renamed.get(name, name): name for name in self._fields}
         return {
@@ -116,7 +116,7 @@ class Method:
 
     @cached_property
     def positional(self) -> tuple[str, ...]:
-        """The arguments that may be given by position."""
+        """Return the arguments that may be positional."""
         if self.name in POSITIONAL:
             return POSITIONAL[self.name]
         first = [name for name in self._fields if name in self.operation.path_fields]
@@ -125,22 +125,22 @@ class Method:
 
     @cached_property
     def defaults(self) -> Mapping[str, Any]:
-        """Values that are sent unless the caller gives others."""
+        """Return the default arguments that differ from those of the request."""
         listing = "limit" in self.operation.request.model_fields
         return ({"limit": MOST} if listing else {}) | DEFAULTS.get(self.name, {})
 
     @property
     def optional(self) -> bool:
-        """Whether it returns `None` for what is not found."""
+        """True if it returns `None` for an object that is not found."""
         return self.name in OPTIONAL
 
     @property
     def paged(self) -> bool:
-        """Whether it returns a page with its cursor, instead of the items."""
+        """True if it returns a page with its cursor, instead of the items."""
         return self.name == "page"
 
     def field(self, name: str) -> Any:
-        """The field of the request, or of the model within it, that an argument fills."""
+        """Return the field of the request, or of its nested model, that an argument fills."""
         return self._models[name].model_fields[name]
 
     @cached_property
@@ -149,7 +149,7 @@ class Method:
 
     @cached_property
     def _models(self) -> dict[str, type[BaseModel]]:
-        """The model of each field; the fields of a body within the request count as its own."""
+        """Return the model of each field; those of a nested body count as fields of the request."""
         own, nested = self.operation.request, self.operation.body_field
         models: dict[str, type[BaseModel]] = {}
         for name, info in own.model_fields.items():
@@ -159,7 +159,7 @@ class Method:
 
     @property
     def signature(self) -> Signature:
-        """The parameters, with the defaults of the request."""
+        """Return the parameters, with the defaults of the request."""
         parameters = [Parameter("self", Parameter.POSITIONAL_ONLY)]
         for name, filled in self.arguments.items():
             kind = Parameter.POSITIONAL_OR_KEYWORD if name in self.positional else Parameter.KEYWORD_ONLY
@@ -190,7 +190,7 @@ class Method:
         return Request(self.operation, build(self.operation.request, fields), self._result, self.optional)
 
     def _value(self, name: str, value: Any) -> Any:
-        """An argument as the request takes it: one text for several, hits for their ids, an error for its text."""
+        """Convert an argument for the request: hits to their ids, an exception to its text, one text to a tuple."""
         if name in self._models and _takes_several(self.field(name).annotation):
             return several(value)
         return error_text(value) if isinstance(value, BaseException) else value
@@ -215,16 +215,16 @@ def _methods() -> Iterator[Method]:
 
 
 METHODS = {method.name: method for method in _methods()}
-"""The methods of every client, by name; `remember`, which takes one thing or several, is written in the clients."""
+"""The methods of every client, by name, except `remember`, which each client defines."""
 
 
 def remember(item: Item, fields: Mapping[str, Any]) -> Request[Receipt]:
-    """Build the request to remember one thing."""
+    """Build the request to store one memory."""
     return Request(OPERATIONS["remember"], draft(item, fields), lambda receipt: receipt)
 
 
 def remember_batch(items: Sequence[Item], fields: Mapping[str, Any]) -> Request[list[Receipt]]:
-    """Build the request to remember several things in one transaction; one receipt each, in order."""
+    """Build the request to store several memories in one transaction; the response has one receipt each, in order."""
     if not isinstance(items, Sequence):
         raise InvalidInput(f"text, drafts or a list of them can be remembered, not {type(items).__name__}")
     drafts = build(NewMemories, {"items": [draft(item, fields) for item in items]})
@@ -232,7 +232,7 @@ def remember_batch(items: Sequence[Item], fields: Mapping[str, Any]) -> Request[
 
 
 def draft(item: Item, fields: Mapping[str, Any]) -> NewMemory:
-    """Build a draft from one thing to remember and the fields for all of them; tags add up. Raises `InvalidInput`."""
+    """Build a draft from one item and the fields for all items; their tags are joined. Raises `InvalidInput`."""
     own = item.model_dump(exclude_unset=True) if isinstance(item, Draft) else item
     if not isinstance(own, str | Mapping):
         raise InvalidInput(f"only text and drafts can be remembered, not {type(item).__name__}")
@@ -248,7 +248,7 @@ def export_query(domains: Any, tags: Any, form: Any) -> ExportQuery:
 
 
 def build(model: type[M], fields: Mapping[str, Any]) -> M:
-    """Build a request, checked before it is sent. Raises `InvalidInput`."""
+    """Build and validate a request. Raises `InvalidInput`."""
     try:
         return model(**fields)
     except ValidationError as error:
@@ -265,5 +265,5 @@ def several(values: Any) -> Any:
 
 
 def error_text(error: BaseException) -> str:
-    """The text of an exception, with its traceback."""
+    """Return the text of an exception, with its traceback."""
     return "".join(traceback.format_exception(error))

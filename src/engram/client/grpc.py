@@ -48,7 +48,7 @@ FORMER_NAMES = {
     "export": "export_file",
     "take_in": "import_knowledge",
 }
-"""Methods that used to have another name than those of the other client."""
+"""Former names of methods, by their new ones."""
 
 _BY_STATUS: dict[grpc.StatusCode, type[EngramError]] = {
     grpc.StatusCode.UNAVAILABLE: StoreAway,
@@ -60,7 +60,7 @@ _BY_STATUS: dict[grpc.StatusCode, type[EngramError]] = {
 
 
 def message_of(request: BaseModel, kind: type[Message]) -> Any:
-    """Write a request as a message. Raises `InvalidInput` for text that cannot be sent."""
+    """Convert a request to a message. Raises `InvalidInput` for text that cannot be sent."""
     try:
         return convert.to_message(request, kind)
     except UnicodeEncodeError as error:
@@ -69,15 +69,17 @@ def message_of(request: BaseModel, kind: type[Message]) -> Any:
 
 
 def value(message: Message, kind: type[M]) -> M:
-    """Read an answer. Raises `StoreAway` if it is not understood."""
+    """Parse a response. Raises `StoreAway` if it is invalid."""
     try:
         return TypeAdapter(kind).validate_python(convert.from_message(message))
     except (ValidationError, InvalidInput):
-        raise StoreAway("the answer is not what this client understands; are both of one version?") from None
+        raise StoreAway(
+            "the answer is not what this client understands; check that client and server have the same version"
+        ) from None
 
 
 def error_of(error: Any) -> EngramError:
-    """The error that the server raised, or that of the connection."""
+    """Return the error that the server raised, or that of the connection."""
     trailers = _trailers(error)
     status: grpc.StatusCode = error.code()
     if CODE not in trailers:
@@ -108,13 +110,13 @@ def _failed(error: Any) -> Failed:
 
 
 def _is_repeatable(operation: Operation) -> bool:
-    """Tell whether it may be carried out twice: it changes nothing the second time, or its request has a key."""
+    """Return True for an operation that is safe to repeat: it changes nothing again, or its request has a key."""
     has_key = operation.request is NewMemories or "key" in operation.request.model_fields
     return operation.repeat == "safe" or (operation.repeat == "key" and has_key)
 
 
 class _Grpc(Transport):
-    """The parts of both clients that do not wait for anything."""
+    """The part of both clients that does no I/O."""
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class _Grpc(Transport):
         )
 
     def _keyed(self, request: M) -> M:
-        """Give a write the key under which it is carried out once, and typed fields their kind."""
+        """Add an idempotency key to a write, and the kind to typed fields."""
         more: dict[str, Any] = {} if getattr(request, "key", None) else {"key": self._new_key()}
         if isinstance(request, NewMemory) and request.content:
             more["content"] = {"kind": request.kind, **request.content}
@@ -157,11 +159,11 @@ class _Grpc(Transport):
     # Streams --------------------------------------------------------------------------------------------
 
     def _drafts(self, items: Iterable[Item], fields: Any, wrong: list[InvalidInput]) -> Iterator[Message]:
-        """The messages for a stream of memories, up to one that cannot be sent, whose error is added to `wrong`."""
+        """Yield the messages for a stream of memories, up to one that is invalid, whose error is added to `wrong`."""
         for item in items:
             try:
                 message = message_of(self._keyed(draft(item, fields)), messages.NewMemory)
-            except InvalidInput as error:  # grpcio, which reads the stream, would hide it
+            except InvalidInput as error:  # grpcio, which iterates over the stream, would hide the error
                 wrong.append(error)
                 return
             yield message
@@ -172,7 +174,7 @@ class _Grpc(Transport):
 
     @staticmethod
     def _import_parts(file: bytes | Path, options: ImportOptions) -> Iterator[Any]:
-        """The messages that import a file. Raises `InvalidInput` if it cannot be read, before anything is sent."""
+        """Return the messages that import a file. Raises `InvalidInput`, before sending any, if it cannot be read."""
         head = messages.ImportPart(options=message_of(options, messages.ImportOptions))
         return chain([head], (messages.ImportPart(data=data) for data in _chunks(file)))
 
@@ -194,7 +196,7 @@ def _read(file: Path) -> Iterator[bytes]:
 
 
 class PartialFile:
-    """A knowledge file while it is received; it is removed unless it becomes complete."""
+    """A knowledge file that is being received; it is removed unless it is completed."""
 
     def __init__(self, to: Path) -> None:
         self._to, self._part = to, to.with_name(f".{to.name}.part")
@@ -202,12 +204,12 @@ class PartialFile:
         self._report: Message | None = None
 
     def write(self, part: Any) -> None:
-        """Write the bytes of a message, or keep the report that it has."""
+        """Write the bytes of a message, or keep its report."""
         self._file.write(part.data)
         self._report = part.report if part.HasField("report") else None
 
     def finish(self) -> ExportReport:
-        """Move the file to its place. Raises `StoreAway` if it is not complete."""
+        """Move the complete file to its target. Raises `StoreAway` if it is not complete."""
         if self._report is None:
             raise StoreAway("the file was cut short; try again")
         self._file.close()
@@ -222,13 +224,13 @@ class PartialFile:
 
 
 def _channel(way: Any, address: str, tls: bool | Path, plaintext: bool) -> Any:
-    """Connect by `grpc` or `grpc.aio`. Raises `InvalidInput` if others could read the key."""
+    """Open a channel of `grpc` or `grpc.aio`. Raises `InvalidInput` if the key would be sent unencrypted."""
     if tls:
         root = tls.read_bytes() if isinstance(tls, Path) else None
         return way.secure_channel(address, grpc.ssl_channel_credentials(root), OPTIONS)
     if plaintext or is_loopback(address.rpartition(":")[0]):
         return way.insecure_channel(address, OPTIONS)
-    raise InvalidInput("the key would be sent in the clear; give `tls`, or `plaintext=True` if that is meant")
+    raise InvalidInput("the key would be sent unencrypted; give `tls`, or `plaintext=True` to allow that")
 
 
 class Client(_Grpc, Methods):
@@ -248,7 +250,7 @@ class Client(_Grpc, Methods):
     ) -> None:
         """Use the server at `host:port`, over TLS if `tls` is true or names a file with the certificate to trust.
 
-        Without TLS the address must be of this machine, unless `plaintext` says that others may read the key.
+        Without TLS the address must be local, unless `plaintext` allows to send the key unencrypted.
         """
         super().__init__(grpc, address, key, agent, tls, plaintext, timeout, new_key)
         self._sleep = sleep
@@ -267,9 +269,9 @@ class Client(_Grpc, Methods):
             raise error_of(error) from None
 
     def remember_stream(self, texts: Iterable[Item], **fields: Any) -> Iterator[Receipt]:
-        """Remember many things; a receipt comes for each, in order, after its commit.
+        """Store many memories; yield a receipt for each, in order, after its commit.
 
-        One that cannot be sent is the last: those before it are stored, and then `InvalidInput` is raised.
+        The stream ends at an invalid one: those before it are stored, and then `InvalidInput` is raised.
         """
         wrong: list[InvalidInput] = []
         for receipt in self._stream("RememberStream", self._drafts(texts, fields, wrong)):
@@ -288,7 +290,7 @@ class Client(_Grpc, Methods):
         tags: str | Iterable[str] = (),
         form: Literal["json", "jsonl"] = "json",
     ) -> ExportReport:
-        """Export what the agent knows to a file here; an incomplete file is removed."""
+        """Export the agent's knowledge to a local file; an incomplete file is removed."""
         query, file = message_of(export_query(domains, tags, form), messages.ExportQuery), PartialFile(to)
         try:
             for part in self._stream("ExportKnowledge", query):
@@ -305,7 +307,7 @@ class Client(_Grpc, Methods):
             raise error_of(error) from None
 
     def events(self, after: int | None = None, *, seconds: float | None = None) -> Iterator[LiveEvent]:
-        """Yield events as they happen, from after an event on, or from now on, until the server ends the stream."""
+        """Yield events as they happen, after a given one or from now on, until the server ends the stream."""
         for event in self._stream("Listen", self._event_query(after, seconds)):
             yield value(event, LiveEvent)
 
@@ -315,7 +317,7 @@ class Client(_Grpc, Methods):
 
 
 class AsyncClient(_Grpc, AsyncMethods):
-    """`Client` with `await`; it belongs to the loop that runs when it is first used."""
+    """`Client` with `await`; it is bound to the event loop in which it is first used."""
 
     def __init__(
         self,
@@ -350,9 +352,9 @@ class AsyncClient(_Grpc, AsyncMethods):
     async def remember_stream(
         self, texts: Iterable[Item] | AsyncIterable[Item], **fields: Any
     ) -> AsyncIterator[Receipt]:
-        """Remember many things; a receipt comes for each, in order, after its commit.
+        """Store many memories; yield a receipt for each, in order, after its commit.
 
-        One that cannot be sent is the last: those before it are stored, and then `InvalidInput` is raised.
+        The stream ends at an invalid one: those before it are stored, and then `InvalidInput` is raised.
         """
         wrong: list[InvalidInput] = []
 
@@ -380,7 +382,7 @@ class AsyncClient(_Grpc, AsyncMethods):
         tags: str | Iterable[str] = (),
         form: Literal["json", "jsonl"] = "json",
     ) -> ExportReport:
-        """Export what the agent knows to a file here; an incomplete file is removed."""
+        """Export the agent's knowledge to a local file; an incomplete file is removed."""
         query = message_of(export_query(domains, tags, form), messages.ExportQuery)
         file = await asyncio.to_thread(PartialFile, to)
         try:
@@ -403,7 +405,7 @@ class AsyncClient(_Grpc, AsyncMethods):
             raise error_of(error) from None
 
     async def events(self, after: int | None = None, *, seconds: float | None = None) -> AsyncIterator[LiveEvent]:
-        """Yield events as they happen, from after an event on, or from now on, until the server ends the stream."""
+        """Yield events as they happen, after a given one or from now on, until the server ends the stream."""
         async for event in self._stream("Listen", self._event_query(after, seconds)):
             yield value(event, LiveEvent)
 
@@ -413,7 +415,7 @@ class AsyncClient(_Grpc, AsyncMethods):
 
 
 def _joined(parts: list[Any]) -> bytes:
-    """The bytes of a knowledge file. Raises `StoreAway` if its report did not come."""
+    """Join the parts of a knowledge file. Raises `StoreAway` if its report is missing."""
     if not parts or not parts[-1].HasField("report"):
         raise StoreAway("the file was cut short; try again")
     return b"".join(part.data for part in parts)

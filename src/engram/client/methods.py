@@ -13,22 +13,22 @@ from engram.model import Draft
 
 
 class Methods(Sender):
-    """The methods of the library, each of which waits for the answer of the server."""
+    """The methods of the library, as calls to the server."""
 
     def remember(self, text: Any, **fields: Any) -> Any:
-        """Remember one thing, or several in one transaction; the receipts come after the commit, in order."""
+        """Store one memory, or several in one transaction; return receipts in order, after the commit."""
         if isinstance(text, str | Draft | Mapping):
             return self._send(remember(text, fields))
         return self._send(remember_batch(text, fields)) if text else []
 
     def export_knowledge(self, *, domains: Any = (), tags: Any = (), form: Any = "json") -> Any:
-        """Export what the agent knows, or a part of it by domains and tags, as a file for importing elsewhere."""
+        """Export the agent's knowledge, or a part of it by domains and tags, as a file for importing elsewhere."""
         return self._export(export_query(domains, tags, form))
 
     def import_knowledge(self, file: Any, *, format: Any = None, dry_run: Any = False, large: Any = False) -> Any:
-        """Import a file that Engram or another program wrote; again changes nothing.
+        """Import a file that Engram or another program wrote; importing it again changes nothing.
 
-        `large` is for a file with very many records, which may take long.
+        `large` allows a file with very many records, which may take long.
         """
         return self._import(file, build(ImportOptions, {"format": format, "dry_run": dry_run, "large": large}))
 
@@ -37,19 +37,19 @@ class AsyncMethods(AsyncSender):
     """The methods of the library, with `await`."""
 
     async def remember(self, text: Any, **fields: Any) -> Any:
-        """Remember one thing, or several in one transaction; the receipts come after the commit, in order."""
+        """Store one memory, or several in one transaction; return receipts in order, after the commit."""
         if isinstance(text, str | Draft | Mapping):
             return await self._send(remember(text, fields))
         return await self._send(remember_batch(text, fields)) if text else []
 
     async def export_knowledge(self, *, domains: Any = (), tags: Any = (), form: Any = "json") -> Any:
-        """Export what the agent knows, or a part of it by domains and tags, as a file for importing elsewhere."""
+        """Export the agent's knowledge, or a part of it by domains and tags, as a file for importing elsewhere."""
         return await self._export(export_query(domains, tags, form))
 
     async def import_knowledge(self, file: Any, *, format: Any = None, dry_run: Any = False, large: Any = False) -> Any:
-        """Import a file that Engram or another program wrote; again changes nothing.
+        """Import a file that Engram or another program wrote; importing it again changes nothing.
 
-        `large` is for a file with very many records, which may take long.
+        `large` allows a file with very many records, which may take long.
         """
         return await self._import(file, build(ImportOptions, {"format": format, "dry_run": dry_run, "large": large}))
 
@@ -75,7 +75,7 @@ def _described(method: Any, described: Method) -> Callable[..., Any]:
 
 
 def deprecated(old: str, new: str) -> Callable[..., Any]:
-    """Make a method of an old name that warns and calls the one of the new name."""
+    """Make a deprecated method that warns and calls the renamed one."""
 
     def method(self: Any, /, *given: Any, **named: Any) -> Any:
         warnings.warn(f"`{old}` is now called `{new}`", DeprecationWarning, stacklevel=2)

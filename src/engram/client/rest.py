@@ -32,7 +32,7 @@ R = TypeVar("R")
 SILENCE = 60.0
 """Seconds after which a stream of events without any line counts as lost."""
 NOT_AGAIN = {"tell_solution", "hold", "discard", "remove_policy"}
-"""Operations that are not sent again, as a server that was started meanwhile would not know their Idempotency-Key."""
+"""Operations that are not retried, since a restarted server would not know their Idempotency-Key."""
 PAGED = {"list_audit": Page[AuditEntry]}
 """Responses that are pages over HTTP only."""
 UNSENDABLE = "a text has half of a surrogate pair, which cannot be sent; decode it properly first"
@@ -42,7 +42,7 @@ _BY_STATUS = {400: InvalidInput, 413: TooMany, 421: NotAllowed, 408: StoreAway, 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is sent over HTTP."""
+    """A request as it is sent over HTTP."""
 
     verb: str
     path: str
@@ -51,11 +51,11 @@ class HttpRequest:
     body: Any = None
     file: bytes | None = None
     answers: tuple[int, ...] = ()
-    """Statuses above 399 that are answers and no errors."""
+    """Statuses above 399 that are results and not errors."""
 
 
 def http_request(operation: Operation, message: BaseModel) -> HttpRequest:
-    """Lay a request out over path, query, headers and body. Raises `InvalidInput` for text that cannot be sent."""
+    """Convert a request to path, query, headers and body. Raises `InvalidInput` for text that cannot be sent."""
     try:
         values: dict[str, Any] = json.loads(message.model_dump_json(exclude_unset=True))
     except PydanticSerializationError:
@@ -76,14 +76,14 @@ def http_request(operation: Operation, message: BaseModel) -> HttpRequest:
 
 
 def _path_part(name: Any) -> str:
-    """A name as one part of a path, whatever characters it has."""
+    """Quote a name as one segment of a path."""
     if name in {"", None}:
-        raise NotFound("there is nothing without a name")
+        raise NotFound("the name or id is empty; give one")
     return quote(str(name), safe="", errors="replace")
 
 
 def _texts(value: Any) -> list[str]:
-    """A value as texts of a query."""
+    """Convert a value to query parameters."""
     if isinstance(value, list):
         return [str(each) for each in value]
     if value is None:
@@ -92,18 +92,20 @@ def _texts(value: Any) -> list[str]:
 
 
 def read(model: type[R], content: bytes) -> R:
-    """Read an answer. Raises `StoreAway` if it is not understood."""
+    """Parse a response. Raises `StoreAway` if it is invalid."""
     try:
         return TypeAdapter(model).validate_json(content)
     except ValidationError:
-        raise StoreAway("the answer is not what this client understands; are both of one version?") from None
+        raise StoreAway(
+            "the answer is not what this client understands; check that client and server have the same version"
+        ) from None
 
 
 def error_of(status: int, content: bytes) -> EngramError:
-    """The error of an answer: that of its problem, with the receipt that the problem has."""
+    """Build the error of a response from its problem document."""
     try:
         problem = Problem.model_validate_json(content)
-    except ValidationError:  # it did not come from the server, but from something in between
+    except ValidationError:  # it was not sent by the server, but by a proxy
         foreign = f"the answer was a {status} that is none of Engram's; look at what is between here and the server"
         return _BY_STATUS.get(status, EngramError)(foreign)
     kind = ERRORS.get(problem.code) or _BY_STATUS.get(problem.status, EngramError)
@@ -115,7 +117,7 @@ def error_of(status: int, content: bytes) -> EngramError:
 
 
 class _Http(Transport):
-    """The parts of both clients that do not wait for anything."""
+    """The part of both clients that does no I/O."""
 
     def __init__(
         self,
@@ -138,7 +140,7 @@ class _Http(Transport):
         sent = http_request(operation, message)
         repeatable = operation.name not in NOT_AGAIN
         keys = [draft.key for draft in message.items] if isinstance(message, NewMemories) else []
-        if any(key is not None for key in keys):  # the header would be for all of them
+        if any(key is not None for key in keys):  # the header would apply to all of them
             repeatable = None not in keys
         elif operation.writes and getattr(message, "key", None) is None:
             sent.headers["Idempotency-Key"] = self._new_key()
@@ -148,7 +150,7 @@ class _Http(Transport):
         return Prepared(sent, repeatable, lambda content: request.result(read(response, content)), request.failed)
 
     def _given(self, sent: HttpRequest) -> dict[str, Any]:
-        """The arguments for httpx."""
+        """Return the arguments for httpx."""
         return {
             "method": sent.verb,
             "url": self._url + sent.path,
@@ -159,7 +161,7 @@ class _Http(Transport):
         }
 
     def _answer(self, sent: HttpRequest, answer: httpx.Response) -> Any:
-        """The content of an answer, or the failure that it stands for."""
+        """Return the content of a response, or its failure."""
         status = answer.status_code
         if status < 400 or status in sent.answers:
             return answer.content
@@ -172,7 +174,7 @@ class _Http(Transport):
         )
 
     def _listening(self, after: int | None, seconds: float | None) -> dict[str, Any]:
-        """The arguments for httpx to listen to events; the server sends a line now and then."""
+        """Return the arguments for httpx to stream events; the server sends a line at least every 15 seconds."""
         given: Iterable[tuple[str, float | None]] = (("after", after), ("seconds", seconds))
         return {
             "method": "GET",
@@ -182,7 +184,7 @@ class _Http(Transport):
             "timeout": self._httpx.Timeout(self._timeout, read=SILENCE),
         }
 
-    # Operations that are no calls of a model ------------------------------------------------------------
+    # Operations outside the table ---------------------------------------------------------------------
 
     @staticmethod
     def _get(path: str, read: Callable[[bytes], R], *answers: int) -> Prepared[R]:
@@ -208,7 +210,7 @@ def _raise(error: EngramError) -> Any:
 
 
 def _bytes(file: bytes | Path) -> bytes:
-    """The content of a file. Raises `InvalidInput` if it cannot be read."""
+    """Read a file. Raises `InvalidInput` if it cannot be read."""
     try:
         return file.read_bytes() if isinstance(file, Path) else file
     except OSError as error:
@@ -232,7 +234,7 @@ class Client(_Http, Methods):
     ) -> None:
         """Use the server at an address, such as `https://memory.example`.
 
-        Without TLS the address must be of this machine, unless `plaintext` says that others may read the key.
+        Without TLS the address must be local, unless `plaintext` allows to send the key unencrypted.
         """
         super().__init__(url, key, agent, plaintext, timeout, new_key)
         self._http = http or self._httpx.Client(timeout=timeout)
@@ -259,13 +261,13 @@ class Client(_Http, Methods):
         return self._repeat(self._status("/readyz", 503))
 
     def metrics(self) -> str:
-        """Return the counters of the server, as Prometheus reads them."""
+        """Return the metrics of the server in the format of Prometheus."""
         return self._repeat(self._get("/metrics", bytes.decode))
 
     def events(self, after: int | None = None, *, seconds: float | None = None) -> Iterator[LiveEvent]:
-        """Yield events as they happen, from after an event on, or from now on, until the server ends the stream.
+        """Yield events as they happen, after a given one or from now on, until the server ends the stream.
 
-        Raises `StoreAway` if the connection is lost; `after` the last event that came, it goes on.
+        Raises `StoreAway` if the connection is lost; continue with `after` set to the last event.
         """
         lines = EventLines()
         try:
@@ -325,13 +327,13 @@ class AsyncClient(_Http, AsyncMethods):
         return await self._repeat(self._status("/readyz", 503))
 
     async def metrics(self) -> str:
-        """Return the counters of the server, as Prometheus reads them."""
+        """Return the metrics of the server in the format of Prometheus."""
         return await self._repeat(self._get("/metrics", bytes.decode))
 
     async def events(self, after: int | None = None, *, seconds: float | None = None) -> AsyncIterator[LiveEvent]:
-        """Yield events as they happen, from after an event on, or from now on, until the server ends the stream.
+        """Yield events as they happen, after a given one or from now on, until the server ends the stream.
 
-        Raises `StoreAway` if the connection is lost; `after` the last event that came, it goes on.
+        Raises `StoreAway` if the connection is lost; continue with `after` set to the last event.
         """
         lines = EventLines()
         try:
@@ -350,7 +352,7 @@ class AsyncClient(_Http, AsyncMethods):
 
 
 class EventLines:
-    """Reads a stream of server-sent events, line by line."""
+    """A parser of server-sent events, line by line."""
 
     def __init__(self) -> None:
         self._data = ""
@@ -366,7 +368,7 @@ class EventLines:
 
 
 def _address(httpx: Any, url: str, plaintext: bool) -> str:
-    """Return the address of a server. Raises `InvalidInput` if it is none, or if others could read the key."""
+    """Validate the URL of a server. Raises `InvalidInput` for an invalid one, or if the key would be unencrypted."""
     try:
         where = httpx.URL(url)
     except httpx.InvalidURL:
@@ -374,7 +376,7 @@ def _address(httpx: Any, url: str, plaintext: bool) -> str:
     if where.scheme not in {"http", "https"} or not where.host:
         raise InvalidInput("this is not the address of a server; it begins with `https://` or `http://`")
     if where.scheme == "http" and not plaintext and not is_loopback(where.host):
-        raise InvalidInput("the key would be sent in the clear; give `https://`, or `plaintext=True` if that is meant")
+        raise InvalidInput("the key would be sent unencrypted; give `https://`, or `plaintext=True` to allow that")
     return url.rstrip("/")
 
 

@@ -1,4 +1,4 @@
-"""Send requests, and send those again that are safe to repeat when the server is busy or does not answer."""
+"""Send requests, and retry those that are safe to repeat if the server is busy or does not answer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LONGEST_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Generic[R]):
-    """A request as a transport sends it, and the value that the answer stands for."""
+    """A request as a transport sends it, with a function that converts its response."""
 
     sent: Any
     repeatable: bool
-    """Whether it may be sent again when it is not known whether it was carried out."""
+    """True if it may be retried although it was perhaps carried out."""
     read: Callable[[Any], R]
     failed: Callable[[EngramError], R]
-    """Returns a value for an error that stands for one. Raises all others."""
+    """Convert an error to a result, or raise it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,15 @@ class Failed:
 
     error: EngramError
     refused: bool = False
-    """It came too fast and was not carried out; it may be sent again after some time."""
+    """The rate limit was exceeded; nothing was carried out."""
     unknown: bool = False
-    """It is not known whether it was carried out."""
+    """It is unknown whether it was carried out."""
     after: float = 0.0
-    """Seconds after which the server wants it again."""
+    """Seconds to wait that the server asks for."""
 
 
 class Transport:
-    """The parts of sending that do not wait for anything."""
+    """The part of sending that does no I/O."""
 
     _new_key: Callable[[], str]
 
@@ -54,14 +54,14 @@ class Transport:
 
     @staticmethod
     def _pause(prepared: Prepared[Any], tries: int, failed: Failed) -> float | None:
-        """Return the seconds to wait before it is sent again; `None` if it is not to be."""
+        """Return the seconds to wait before a retry; `None` for no retry."""
         if tries >= TRIES or not (failed.refused or (failed.unknown and prepared.repeatable)):
             return None
         return min(max(failed.after, 0.1 * (1 << tries)), LONGEST_PAUSE)
 
 
 class Sender(Transport):
-    """Send requests, and wait for their answers."""
+    """Send requests, and wait for their responses."""
 
     _sleep: Callable[[float], None]
 
@@ -86,7 +86,7 @@ class Sender(Transport):
         self.close()
 
     def _attempt(self, sent: Any) -> Any:
-        """Send it once, and return the answer or `Failed`."""
+        """Send it once, and return the response or `Failed`."""
         raise NotImplementedError
 
     def _send(self, request: Request[R]) -> R:
@@ -128,7 +128,7 @@ class AsyncSender(Transport):
         await self.close()
 
     async def _attempt(self, sent: Any) -> Any:
-        """Send it once, and return the answer or `Failed`."""
+        """Send it once, and return the response or `Failed`."""
         raise NotImplementedError
 
     async def _send(self, request: Request[R]) -> R:
@@ -145,19 +145,19 @@ class AsyncSender(Transport):
 
 
 def new_key() -> str:
-    """Make a key under which a write is carried out once."""
+    """Make an idempotency key."""
     return uuid.uuid4().hex
 
 
 def check_key(key: str) -> str:
-    """Return an API key that can be sent. Raises `InvalidInput`: one with a line end would be refused on the way."""
+    """Validate an API key. Raises `InvalidInput`, such as for a line break, which HTTP headers cannot contain."""
     if not (isinstance(key, str) and key.isascii() and key.isprintable()):
         raise InvalidInput("the key has characters that no key has, such as the end of a line; copy it again")
     return key
 
 
 def check_text(text: str, what: str) -> str:
-    """Return a text that can be sent. Raises `InvalidInput`."""
+    """Validate a text to be sent. Raises `InvalidInput`."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

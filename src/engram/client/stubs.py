@@ -33,7 +33,7 @@ _RESULTS: dict[Any, str] = {
 
 
 def text() -> str:
-    """The text of the stub."""
+    """Return the text of the stub."""
     classes = [_class("Methods", "Sender", ""), _class("AsyncMethods", "AsyncSender", "async ")]
     body = "\n".join(classes) + "\ndef deprecated(old: str, new: str) -> Callable[..., Any]: ...\n"
     return HEAD + "\n".join(_imports(body)) + "\n\n" + body
@@ -66,7 +66,7 @@ def _method(method: Method, prefix: str) -> str:
 
 
 def _definition(prefix: str, name: str, parameters: list[str], returned: str) -> str:
-    """A function on one line or, as the formatter would have it, with a line for each of its parameters."""
+    """Format a function on one line or, if that is too long, with a line for each parameter."""
     line = f"    {prefix}def {name}({', '.join(parameters)}) -> {returned}: ...\n"
     if len(line) <= LINE + 1:
         return line
@@ -77,7 +77,7 @@ def _definition(prefix: str, name: str, parameters: list[str], returned: str) ->
 
 
 def result(method: Method) -> str:
-    """The type that a method returns."""
+    """Return the return type of a method."""
     response = method.operation.response
     own = _RESULTS.get(response) or response.__name__
     if issubclass(response, Page):
@@ -87,7 +87,7 @@ def result(method: Method) -> str:
 
 
 def argument(annotation: Any, name: str = "") -> str:
-    """The type of an argument, which is wider than that of the field that it fills."""
+    """Return the type of an argument, which is wider than that of its field."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return argument(args[0], name)
@@ -119,7 +119,7 @@ def _default(value: Any) -> str:
 
 
 def _imports(body: str) -> Iterator[str]:
-    """The imports of the names that the stub uses."""
+    """Return the imports of the names that the stub uses."""
     known: dict[str, str] = {kind.__name__: kind.__module__ for kind in (AuditEntry, Draft, Hit, Page, Recall, Receipt)}
     for method in METHODS.values():
         response = method.operation.response

@@ -1,4 +1,4 @@
-"""act: suggest / predict / check, from what the agent learned and what others lend it to learn from."""
+"""Suggest, predict and check, from what the agent learned and what other agents share with it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from engram.recording.agent_context import AgentContext
 from engram.sharing.lenders import topic
 
 CITED = 20
-"""How many of the episodes behind a recommendation are logged with it."""
+"""The number of episodes behind a recommendation that are logged with it."""
 TRUSTED = 0.7
-"""From this trust on, what a source knows to fail is blocked."""
+"""The trust from which a failure known only from a source blocks an action instead of causing a warning."""
 
 
 def suggest(
@@ -38,9 +38,9 @@ def suggest(
     explore: bool,
     shared: bool,
 ) -> Suggestion:
-    """Suggest what to do in a context, from what these agents did, all of which count alike, and what was lent to them.
+    """Suggest an action for a context, from the decisions of these agents, weighed equally, and those shared with them.
 
-    The suggestion counts as shown to the first one.
+    The suggestion is logged as shown to the first agent.
     """
     wanted = None if actions is None else arguments.texts("actions", actions)
     if not agents:
@@ -50,13 +50,14 @@ def suggest(
     clean = gate.clean("context", context)
     chance = first.sources.random if explore else None
     with read_once():
-        told, *beside = _asked(agents, clean, near, "suggest", shared=shared)
-        suggestion = first.learning.suggest(
-            clean, around, candidates, explore=chance, others=told, beside=_beside(agents, beside), near=near
-        )
+        for agent in agents:
+            agent.experience.refresh(agent.scope)
+        testimonies, *others = _shared_testimonies(agents, clean, near, "suggest", shared=shared)
+        known = first.learning.evidence(clean, around, testimonies, _pair_with_shared(agents, others), near)
+        suggestion = first.learning.suggest(clean, around, candidates, explore=chance, known=known)
     if isinstance(first.store, LogsRecalls) and suggestion.id is not None:
-        lent = bool(told) or len(agents) > 1
-        sources = {one.id: each.source for each in told for one in each.episodes}
+        lent = bool(testimonies) or len(agents) > 1
+        sources = {one.id: each.source for each in testimonies for one in each.episodes}
         shown = _log_entry(suggestion, around, first.sources.now(), lent=lent, sources=sources)
         first.store.log_recall(first.scope, shown)
     return suggestion
@@ -65,15 +66,16 @@ def suggest(
 def predict(
     agents: Sequence[AgentContext], context: str, action: str, around: Circumstances, *, shared: bool
 ) -> Prediction:
-    """Predict whether an action will succeed in a context, from what these agents know, asked like `suggest`."""
+    """Predict if an action will succeed in a context, from the same decisions as `suggest`."""
     first, near = agents[0], cache(agents[0].embeddings.context_vector)
     where, done = first.input.clean("context", context), first.input.clean("action", action)
-    told, *beside = _asked(agents, where, near, "predict", shared=shared)
-    return first.learning.predict(where, done, around, told, beside=_beside(agents, beside), near=near)
+    testimonies, *others = _shared_testimonies(agents, where, near, "predict", shared=shared)
+    known = first.learning.evidence(where, around, testimonies, _pair_with_shared(agents, others), near)
+    return first.learning.predict(where, done, around, known)
 
 
 def check(agent: AgentContext, action: Clean, context: Clean, around: Circumstances, *, shared: bool) -> Verdict:
-    """Whether an action may go ahead, by the agent's own failures, and if it has none, by those of its lenders."""
+    """Check if an action may run, by the agent's own failures or, if these allow it, by those shared with it."""
     verdict, sharing = agent.learning.check(action, context, around), agent.sharing
     for lender in sharing.lenders(agent.scope, Right.LEARN) if shared and verdict.decision == "allow" else ():
         theirs = lender.learning.verdict(action, context, around)
@@ -84,31 +86,38 @@ def check(agent: AgentContext, action: Clean, context: Clean, around: Circumstan
     return verdict
 
 
-def _asked(
+def _shared_testimonies(
     agents: Sequence[AgentContext], context: Clean, near: Near, use: str, *, shared: bool
 ) -> list[list[Testimony]]:
-    """Gather what was lent to each of some agents about a context; that use is logged.
+    """Gather what is shared with each of these agents about a context, and log the use.
 
-    What one of them lends to another is left out, because its owner is asked itself.
+    What one of these agents shares with another is left out, since its own decisions are included already.
     """
     names = {agent.scope.agent for agent in agents}
-    return [_lent(agent, context, near, use, names) if shared else [] for agent in agents]
+    return [
+        _testimonies_for(agent, context, near, use, names) if shared and agent.sharing.ledger.has_entries() else []
+        for agent in agents
+    ]
 
 
-def _beside(agents: Sequence[AgentContext], lent: Sequence[Sequence[Testimony]]) -> list[Beside]:
-    """Pair the agents after the first with what was lent to each."""
-    return [(agent.learning, told) for agent, told in zip(agents[1:], lent, strict=True)]
+def _pair_with_shared(agents: Sequence[AgentContext], shared: Sequence[Sequence[Testimony]]) -> list[Beside]:
+    """Pair the agents after the first with what is shared with each."""
+    return [(agent.learning, testimonies) for agent, testimonies in zip(agents[1:], shared, strict=True)]
 
 
-def _lent(agent: AgentContext, context: Clean, near: Near, use: str, asked: Collection[str]) -> list[Testimony]:
+def _testimonies_for(
+    agent: AgentContext, context: Clean, near: Near, use: str, included: Collection[str]
+) -> list[Testimony]:
     found = []
     for lender in agent.sharing.lenders(agent.scope, Right.LEARN):
-        if lender.grants and lender.name in asked:
+        if lender.grants and lender.name in included:
             continue
-        told = lender.learning.testimony(context, near)
-        agent.sharing.log_use(agent.scope, lender, use, len(told.episodes), [each.id for each in told.episodes])
-        if told.episodes:
-            found.append(replace(told, source=topic(lender.key)))
+        testimony = lender.learning.testimony(context, near)
+        agent.sharing.log_use(
+            agent.scope, lender, use, len(testimony.episodes), [each.id for each in testimony.episodes]
+        )
+        if testimony.episodes:
+            found.append(replace(testimony, source=topic(lender.key)))
     return found
 
 

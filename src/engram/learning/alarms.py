@@ -1,4 +1,4 @@
-"""Guards what was learned against being talked over: alarms about bursts of contradiction, and caps on one source."""
+"""Protect what was learned from poisoning: detect bursts of contradicting outcomes, and cap each source's weight."""
 
 from __future__ import annotations
 
@@ -16,69 +16,71 @@ from engram.learning.decisions.rate_changes import Trial, last_change
 from engram.text.terms import normal_form
 
 Source = Callable[[DecisionEpisode], str]
-"""Who is behind an episode: an agent, a session, an author."""
+"""A function that names the source of an episode: its agent, session or author."""
 
 
 def by_agent(episode: DecisionEpisode) -> str:
-    """The agent that recorded it."""
+    """Name the agent that recorded an episode."""
     return episode.agent
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """When outcomes that contradict what is known are a burst."""
+class AlarmSettings:
+    """Thresholds for a burst of outcomes that contradict an established success rate."""
 
     established: int = 10
-    """So many attempts before it make a rate established."""
+    """The attempts after which a rate is established."""
     least: int = 5
-    """Fewer contradictions than this are never a burst."""
+    """The fewest contradictions that make a burst."""
     within: timedelta = timedelta(days=1)
+    """The longest time that a burst takes."""
     recent: timedelta = timedelta(days=30)
-    """A burst that began longer ago is history."""
+    """Bursts that began longer ago are not reported."""
     unlikely: float = 1e-4
-    """How improbable a burst must be, all windows that were looked at considered."""
+    """The largest probability of a burst, corrected for the number of windows examined."""
     unlikely_change: float = 1e-2
-    """The same where the outcomes themselves show that the rate has changed."""
+    """The same for a change of the rate that was detected in the outcomes."""
     doubt: float = 0.05
-    """The rate before is taken at this quantile of what is believed, on the side that makes a burst likelier."""
+    """The quantile of the believed rate that is used, on the side that makes a burst more probable."""
 
 
-DEFAULT = Settings()
+DEFAULT = AlarmSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A burst of outcomes that contradict what was established about an action in a context."""
+    """A burst of outcomes that contradict the established success rate of an action in a context."""
 
     context: str
     action: str
     rate: float
     """The success rate that was believed before."""
     attempts: int
-    """On which that was based."""
+    """The number of attempts behind `rate`."""
     outcomes: int
-    """In the burst."""
+    """The number of outcomes in the burst."""
     contradicting: int
+    """The number of outcomes in it that contradict `rate`."""
     began: datetime
     ended: datetime
     probability: float
-    """Of so many contradictions if the rate had stayed, times the number of windows looked at."""
+    """The probability of this many contradictions had the rate not changed, times the number of windows examined."""
     sources: tuple[tuple[str, int], ...]
-    """Who told the contradicting outcomes, and how many each, most first."""
+    """The sources of the contradicting outcomes with their numbers, largest first."""
     episodes: tuple[str, ...]
 
     @property
     def single_source(self) -> bool:
-        """Whether one source alone is behind it: an attack, or a mistake of one, is likelier than a change."""
+        """Return true if all of it came from one source: then an attack or an error is likelier than a real change."""
         return len(self.sources) == 1
 
 
 def alarms(
-    episodes: Iterable[DecisionEpisode], now: datetime, *, source: Source = by_agent, settings: Settings = DEFAULT
+    episodes: Iterable[DecisionEpisode], now: datetime, *, source: Source = by_agent, settings: AlarmSettings = DEFAULT
 ) -> list[Alarm]:
-    """The bursts of contradiction and changes that began recently, least probable first; one per situation and action.
+    """Find recent bursts of contradictions and changes, least probable first, at most one per situation and action.
 
-    An episode listed twice counts once; one from the future is taken as of now.
+    Repeated episodes count once; episodes dated in the future count as of now.
     """
     groups: dict[tuple[str, str], list[DecisionEpisode]] = defaultdict(list)
     for one in {one.id: one for one in episodes}.values():
@@ -97,9 +99,9 @@ def alarms(
         if (start := _changed(members, now - settings.recent, settings)) is not None
     ]
     found: dict[tuple[str, str], Alarm] = {}
-    looked_at = len(windows) + len(changes)
-    for members, start, end, sure in [*((*each, False) for each in windows), *((*each, True) for each in changes)]:
-        alarm = _judged(members, start, end, looked_at, source, settings, sure=sure)
+    examined = len(windows) + len(changes)
+    for members, start, end, changed in [*((*each, False) for each in windows), *((*each, True) for each in changes)]:
+        alarm = _alarm(members, start, end, examined, source, settings, changed=changed)
         if alarm is None:
             continue
         key = members[0].situation or normal_form(alarm.context), normal_form(alarm.action)
@@ -111,41 +113,40 @@ def alarms(
 def capped(
     episodes: Iterable[DecisionEpisode], per_source: float = 5.0, *, own: str | None = None, source: Source = by_agent
 ) -> list[DecisionEpisode]:
-    """The episodes, in order, with the word of each source about an action worth so many attempts at most.
+    """Reduce the trust of episodes so that each source counts as at most `per_source` attempts of an action.
 
-    So many in this very context, and so many in all that are like it.
-
-    What goes beyond makes every episode of that source count less, so all of them stay listed as evidence. The
-    source `own` is not capped: that is the agent's own experience, which the wider groups hold in full.
+    The limit holds separately for the context asked about and for all similar ones. All episodes are returned, in
+    order: above the limit each one of the source counts less, so all of them remain as evidence. The source `own`, the
+    agent's own experience, is not capped.
     """
     known = list(episodes)
-    told: dict[tuple[str, str, bool], float] = defaultdict(float)
+    totals: dict[tuple[str, str, bool], float] = defaultdict(float)
     unique = list({one.id: one for one in known}.values())
-    for one, likeness in zip(unique, _likeness(unique), strict=True):
-        told[_said(one, source)] += likeness
-    return [one if source(one) == own else _shared(one, told[_said(one, source)], per_source) for one in known]
+    for one, similarity in zip(unique, _similarity_weights(unique), strict=True):
+        totals[_cap_key(one, source)] += similarity
+    return [one if source(one) == own else _scaled(one, totals[_cap_key(one, source)], per_source) for one in known]
 
 
-def _said(episode: DecisionEpisode, source: Source) -> tuple[str, str, bool]:
-    """Who says something about which action, and whether in this very context: many like it must not drown it."""
+def _cap_key(episode: DecisionEpisode, source: Source) -> tuple[str, str, bool]:
+    """Return the group that a cap applies to: source, action, and whether the context is the one asked about."""
     return source(episode), normal_form(episode.action), episode.similarity >= SAME
 
 
-def _likeness(episodes: Sequence[DecisionEpisode]) -> list[float]:
-    """What each episode counts for its context being like the one asked about."""
+def _similarity_weights(episodes: Sequence[DecisionEpisode]) -> list[float]:
+    """Weigh each episode by the similarity of its context to the one asked about."""
     similar = np.array([one.similarity for one in episodes], dtype=np.float64)
     here = similar >= SAME
-    likeness = np.ones_like(similar)
-    likeness[~here] = closeness(similar[~here])
-    return [float(number) for number in likeness]
+    weights = np.ones_like(similar)
+    weights[~here] = closeness(similar[~here])
+    return [float(weight) for weight in weights]
 
 
-def _shared(episode: DecisionEpisode, number: float, limit: float) -> DecisionEpisode:
-    return episode if number <= limit else replace(episode, trust=episode.trust * limit / number)
+def _scaled(episode: DecisionEpisode, total: float, limit: float) -> DecisionEpisode:
+    return episode if total <= limit else replace(episode, trust=episode.trust * limit / total)
 
 
-def _windows(members: Sequence[DecisionEpisode], since: datetime, settings: Settings) -> list[tuple[int, int]]:
-    """Each stretch of `within` that begins recently, after enough attempts, and holds enough outcomes."""
+def _windows(members: Sequence[DecisionEpisode], since: datetime, settings: AlarmSettings) -> list[tuple[int, int]]:
+    """List the windows of length `within` that begin recently, after enough attempts, and have enough outcomes."""
     found, end = [], 0
     for start in range(settings.established, len(members)):
         if members[start].at < since:
@@ -157,25 +158,25 @@ def _windows(members: Sequence[DecisionEpisode], since: datetime, settings: Sett
     return found
 
 
-def _changed(members: Sequence[DecisionEpisode], since: datetime, settings: Settings) -> int | None:
-    """The place above which an established rate is another, however slowly the outcomes come, if that is recent."""
+def _changed(members: Sequence[DecisionEpisode], since: datetime, settings: AlarmSettings) -> int | None:
+    """Return the index from which an established rate has changed, if that is recent; else `None`."""
     change = last_change([Trial(one.at, one.quality, 1.0, circumstances=one.circumstances()) for one in members])
     if change is None or change.place < settings.established or change.at < since:
         return None
     return change.place
 
 
-def _judged(
+def _alarm(
     members: Sequence[DecisionEpisode],
     start: int,
     end: int,
-    looked_at: int,
+    examined: int,
     source: Source,
-    settings: Settings,
+    settings: AlarmSettings,
     *,
-    sure: bool,
+    changed: bool,
 ) -> Alarm | None:
-    """Raise an alarm about outcomes that were improbable before, less so where it is `sure` that the rate changed."""
+    """Make an alarm if the outcomes from `start` to `end` are improbable; `changed` if a change was detected there."""
     before, burst = members[:start], members[start:end]
     good = sum(one.quality >= GOOD for one in before)
     belief = Beta(1 + good, 1 + len(before) - good)
@@ -185,10 +186,10 @@ def _judged(
         return None
     rate = belief.quantile(settings.doubt if used_to_work else 1 - settings.doubt)
     contradiction = 1 - rate if used_to_work else rate
-    probability = min(1.0, _at_least(len(against), len(burst), contradiction) * looked_at)
-    if probability >= (settings.unlikely_change if sure else settings.unlikely):
+    probability = min(1.0, _at_least(len(against), len(burst), contradiction) * examined)
+    if probability >= (settings.unlikely_change if changed else settings.unlikely):
         return None
-    told = Counter(source(one) for one in against)
+    by_source = Counter(source(one) for one in against)
     return Alarm(
         context=burst[0].context,
         action=burst[0].action,
@@ -199,13 +200,13 @@ def _judged(
         began=against[0].at,
         ended=against[-1].at,
         probability=probability,
-        sources=tuple(sorted(told.items(), key=lambda item: (-item[1], item[0]))),
+        sources=tuple(sorted(by_source.items(), key=lambda item: (-item[1], item[0]))),
         episodes=tuple(one.id for one in against),
     )
 
 
 def _at_least(k: int, n: int, p: float) -> float:
-    """The probability of k or more of n independent trials, each with probability p, exactly."""
+    """Return the exact probability of k or more successes in n independent trials with probability p."""
     if p <= 0 or p >= 1:
         return 0.0 if p <= 0 < k else 1.0
     log_p, log_q = math.log(p), math.log1p(-p)

@@ -1,10 +1,10 @@
-"""Estimate the failures that an agent was spared by using what others had learned.
+"""Estimate the failures that an agent avoided by using shared knowledge.
 
-Decisions that used shared knowledge are compared with decisions of the same agent that did not, in the same situation
-if it has enough of them there, else with those that met a situation at the same stage: for the first time, with little
-experience, or with more. The estimate is the effect on the decisions that used it, summed over these strata:
-(failure rate without − failure rate with) × number of decisions with. Both rates have Jeffreys' prior. It is an
-observation, not an experiment: an agent that turns to shared knowledge in harder cases is spared more than it says.
+Decisions that used shared knowledge are compared with decisions of the same agent that did not: in the same situation
+if there are enough of them, else at the same stage of experience with a situation (first attempt, few attempts, more).
+The estimate is the effect on the decisions that used it, summed over these strata: (failure rate without − failure
+rate with) × number of decisions with. Both rates have Jeffreys' prior. It is an observation, not an experiment: if an
+agent turns to shared knowledge in harder cases, more failures were avoided than it says.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from engram.model.learning import Spared
 from engram.text.terms import normal_form
 
 ENOUGH = 3
-"""From so many attempts without shared knowledge on, a situation is compared with itself."""
+"""The attempts without shared knowledge from which a situation is compared with itself."""
 DRAWS = 20_000
 PRIOR = 0.5
 STAGES = (0, 1, 3)
-"""An attempt is the first in its situation, one of the next two, or a later one."""
+"""The stages begin after so many attempts in a situation: the first, the next two, all later ones."""
 Record = tuple[int, float]
-"""How many attempts, and how many of them failed; an outcome in between counts in part."""
+"""The number of attempts and of failures among them; a partial success counts as a partial failure."""
 
 
 def spared(agents: Iterable[Sequence[Attempt]]) -> Spared | None:
-    """Estimate the failures spared, each agent against its own record; `None` if no shared knowledge was used."""
+    """Estimate the avoided failures, comparing each agent with itself; `None` if no shared knowledge was used."""
     pairs, used, compared = list[tuple[Record, Record]](), 0, 0
     for attempts in agents:
         used += sum(attempt.shared for attempt in attempts)
@@ -60,7 +60,7 @@ def spared(agents: Iterable[Sequence[Attempt]]) -> Spared | None:
 
 
 def _strata(attempts: Sequence[Attempt]) -> Iterable[tuple[Record, Record]]:
-    """Pair the attempts with shared knowledge with comparable ones without, as far as there are any."""
+    """Pair the records of attempts with shared knowledge with those of comparable attempts without it, if any."""
     seen, stages = Counter[str](), list[int]()
     for attempt in attempts:
         place = _place(attempt)
@@ -84,5 +84,5 @@ def _strata(attempts: Sequence[Attempt]) -> Iterable[tuple[Record, Record]]:
 
 
 def _place(attempt: Attempt) -> str:
-    """Give the situation of an attempt, or where it has none yet, its context."""
+    """Return the situation of an attempt, or its context if it has no situation yet."""
     return attempt.situation or normal_form(attempt.context)

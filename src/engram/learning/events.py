@@ -16,8 +16,8 @@ from pydantic import JsonValue
 from engram.errors import InvalidInput
 from engram.learning.decisions.belief import GOOD, DecisionEpisode
 from engram.learning.failures.recognizer import FailureEvent
-from engram.model import DecisionContent, FailureContent, Memory
-from engram.ports import Event, LoggedRecall
+from engram.model import DecisionContent, FailureContent, Memory, MemoryType
+from engram.ports import Event, LoggedRecall, Scope, Store
 from engram.text.terms import digest, normal_form
 
 DECISION, OUTCOME, FAILURE, SOLUTION = "decision", "outcome", "failure", "solution"
@@ -123,6 +123,18 @@ def outcome_of(
 def outcomes(events: Iterable[Event]) -> list[Event]:
     """The outcomes among the events of one decision, the last one last."""
     return sorted((event for event in events if event.kind == OUTCOME), key=lambda event: number(event, "number") or 0)
+
+
+def with_latest_outcomes(store: Store, scope: Scope, memories: list[Memory]) -> list[Memory]:
+    """Return the memories; a decision has the success rate of its latest outcome."""
+    decided = [memory.id for memory in memories if memory.kind == MemoryType.DECISION]
+    if not decided:
+        return memories
+    last = {event.subject: number(event, "quality") for event in outcomes(store.events_of(scope, decided))}
+    return [
+        memory.model_copy(update={"success_rate": last[memory.id]}) if memory.id in last else memory
+        for memory in memories
+    ]
 
 
 def is_attempt(event: Event) -> bool:

@@ -1,10 +1,11 @@
-"""act: outcome → credit, which closes the loop: what was shown earns or loses by what came of it."""
+"""Record outcomes, and credit them to the memories, suggestions and sources that led to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from engram.errors import Conflict, InvalidInput
 from engram.learning.events import SAYS
@@ -36,7 +37,7 @@ def outcome(
     result = quality(outcome)
     for name, amount in {"duration": told.duration, "cost": told.cost}.items():
         arguments.amount(name, amount)
-    shown = agent.get_recall(id)
+    shown = record.get_recall(agent, id)
     if shown is not None and PATTERN in shown.about:
         raise InvalidInput(
             f"{id} is a pattern, which has no outcome of its own; tell that of the decision in which it was applied"
@@ -54,10 +55,12 @@ def outcome(
         return False
     event = share_credit(shown, used, result, agent.sources.now())
     if "context" in shown.about:
-        decided = _record_followed(agent, shown, action, outcome, told)
-        event = replace(event, about={"decision": decided, SAYS: shown.about.get(SAYS, True)})
+        receipt = record.record_decision(agent, *_decision_after(shown, action, outcome, told))
+        if receipt.id is None:
+            raise InvalidInput(f"the decision was not kept: {receipt.reason}")
+        event = replace(event, about={"decision": receipt.id, SAYS: shown.about.get(SAYS, True)})
     counted = agent.store.credit(agent.scope, event)
-    if counted:
+    if counted and LENDERS in shown.about:
         agent.sharing.record_help(agent.scope, id, _credit_by_source(shown, event))
     return counted
 
@@ -74,15 +77,15 @@ def credit(agent: AgentContext, hits: Sequence[Hit], helped: Some, key: str | No
     if not shown or not agent.store.credit(agent.scope, event):
         return False
     for recalled in {hit.recall for hit in shown if "source" in hit.why and hit.recall is not None}:
-        if (known := agent.get_recall(recalled)) is not None:
+        if (known := record.get_recall(agent, recalled)) is not None:
             agent.sharing.record_help(agent.scope, recalled, _credit_by_source(known, event))
     return True
 
 
-def _record_followed(
-    agent: AgentContext, shown: LoggedRecall, action: str | None, outcome: str | float, told: OutcomeDetails
-) -> str:
-    """Record the decision to follow a suggestion, or to do something else, and return its id."""
+def _decision_after(
+    shown: LoggedRecall, action: str | None, outcome: str | float, told: OutcomeDetails
+) -> tuple[DecisionDraft, dict[str, Any]]:
+    """Return the decision to follow a suggestion, or to do something else, and the fields of its draft."""
     about = shown.about
     taken = str(about.get("action") or "") if action is None else action
     if not taken.strip():
@@ -101,10 +104,7 @@ def _record_followed(
         informed_by=[shown.id],
     )
     tags = [str(tag) for tag in labels] if isinstance(labels, list) else []
-    receipt = record.record_decision(agent, draft, {"tags": tags, "key": f"suggestion {shown.id}"})
-    if receipt.id is None:
-        raise InvalidInput(f"the decision was not kept: {receipt.reason}")
-    return receipt.id
+    return draft, {"tags": tags, "key": f"suggestion {shown.id}"}
 
 
 def _check_hits(hits: object, agent: str) -> list[Hit]:

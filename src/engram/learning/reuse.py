@@ -1,4 +1,4 @@
-"""Outcomes of one agent that rate what others shared with it, apart from the figures of the owner."""
+"""Rate shared patterns by the receiver's own outcomes, separately from the owner's figures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engram.ports import Event
 from engram.text.terms import normal_form
 
 OWNER_COUNTS = 4.0
-"""At most so many attempts of the owner weigh in the rate that the receiver sees."""
+"""The most attempts that the owner's rate counts as in the rate that the receiver sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A decision whose outcome is known, and what it was based on."""
+    """A decision with a known outcome, and the ids that informed it."""
 
     action: str
     context: str
@@ -26,13 +26,13 @@ class Attempt:
     at: datetime
     informed_by: frozenset[str] = frozenset()
     shared: bool = False
-    """Whether it used what other agents had learned."""
+    """True if it used knowledge that other agents shared."""
     situation: str = ""
-    """The id of its situation among those of its agent; empty if it has none yet."""
+    """The id of its situation; empty if it has none yet."""
 
 
 def attempts(events: Sequence[Event], agent: str) -> list[Attempt]:
-    """List the decisions among events whose outcome is known, in the order they were taken."""
+    """List the decisions with a known outcome, oldest first."""
     decided = {event.subject: event for event in events if event.kind == happened.DECISION}
     found = []
     for episode in happened.episodes(events, agent):
@@ -60,9 +60,9 @@ def own_record(
     tried: float,
     trust: float,
 ) -> OwnRecord:
-    """Rate an action of others by the attempts that follow its pattern, or take the same action in its contexts.
+    """Rate a shared action by the receiver's attempts that cite its pattern or repeat it in one of its contexts.
 
-    The owner's rate is where the belief starts; it weighs as many attempts as the source is trusted, and at most
+    The owner's rate is the prior. Its weight is the owner's attempts times the trust in the source, at most
     `OWNER_COUNTS`, so that a few outcomes of the receiver outweigh it.
     """
     same, places = normal_form(action), {normal_form(context) for context in contexts}

@@ -1,4 +1,4 @@
-"""Measure how well learning works: calibration, harm, and the five measures of success."""
+"""Measure how well learning works: calibration, harmful memories, and the five measures of success."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from engram.ports import Credit
 from engram.text.terms import normal_form
 
 JUDGED = 1000
-"""So many of the newest decisions are predicted again from what was known before each."""
+"""The number of newest decisions that are predicted again, each from what was known before it."""
 UNRELATED = 0.5
-"""How similar an unrelated context is taken to be; contexts are told apart by their situations alone."""
+"""The similarity assumed between unrelated contexts; contexts are distinguished only by their situations."""
 COMPARED = 10
-"""From so many decisions on each side, newer ones are compared with older ones."""
+"""The fewest decisions on each side for a comparison of newer with older ones."""
 SHARE = 1 / 2
-"""How much of all decisions is the baseline, and how much is recent, where no change is found."""
+"""The share of all decisions that is the baseline, and that is recent, if no change is found."""
 DRAWS = 4000
-"""So many draws make the interval of a reduction; they are the same every time."""
+"""The number of draws behind the interval of a reduction; they are the same in every run."""
 HARM = 0.8
 LEAST_HARM = 2
 GOOD = 0.5
 
 
 def calibration(replays: Iterable[tuple[float, float]]) -> Calibration:
-    """Compare what was predicted with what became of it, decision by decision."""
+    """Compare predictions with outcomes, decision by decision."""
     known = list(replays)
     if not known:
         return Calibration(decisions=0)
@@ -50,10 +50,10 @@ def calibration(replays: Iterable[tuple[float, float]]) -> Calibration:
 
 
 def replay(episodes: Sequence[DecisionEpisode], evaluator: DecisionEvaluator) -> list[tuple[float, float]]:
-    """Predict each decision of one agent from those before it, and give that with what became of it.
+    """Predict each of an agent's newest decisions from those before it; return each prediction with the outcome.
 
-    Those in the same context count whole; those of the same situation, in other words or with other numbers, count as
-    much as they do at least; of all others there are the rates of each action.
+    Earlier decisions in the same context count fully, those of the same situation in other contexts with their
+    smallest weight, and all others only through the rates of each action.
     """
     ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
     rates, exact = Rates(), defaultdict[str, list[DecisionEpisode]](list)
@@ -82,14 +82,14 @@ def replay(episodes: Sequence[DecisionEpisode], evaluator: DecisionEvaluator) ->
 
 
 def calibration_error(predicted: NDArray[np.float64], got: NDArray[np.float64], bins: int = 10) -> float:
-    """How far predictions are from what happened, in bins of equal width weighed by what is in them (ECE)."""
+    """Return the expected calibration error (ECE), with bins of equal width."""
     which = np.minimum((predicted * bins).astype(np.intp), bins - 1)
     apart = np.bincount(which, predicted, bins) - np.bincount(which, got, bins)
     return float(np.abs(apart).sum() / max(len(predicted), 1))
 
 
 def harm(credits: Iterable[Credit]) -> list[HarmfulMemory]:
-    """The memories that hinder more often than they help, as far as can be told; the worst first, without texts."""
+    """List the memories that probably hinder more often than they help, worst first, without their texts."""
     helped, hindered = Counter[str](), Counter[str]()
     for credit in credits:
         helped.update(credit.helped)
@@ -137,11 +137,11 @@ def stats(
 
 
 def trend(episodes: Sequence[DecisionEpisode]) -> Trend | None:
-    """Compare newer decisions with older ones: since a change that lasts, or else half by half; `None` if few.
+    """Compare newer decisions with older ones: from a lasting change on, else half with half; `None` if there are few.
 
-    Of a stretch that went otherwise and has passed, the decisions before it are compared with those since. The interval
-    of a change that was searched for holds for all moments that were looked at together, so that it is right 95 times
-    in 100 although the clearest moment was picked.
+    If the decisions went differently only for a while, those before that time are compared with those after it. The
+    interval of a detected change is corrected for the search over all moments, so that it holds at 95% although the
+    clearest moment was picked.
     """
     ordered = sorted(episodes, key=lambda episode: (episode.at, episode.id))
     if len(ordered) * SHARE < COMPARED:
@@ -170,7 +170,7 @@ def trend(episodes: Sequence[DecisionEpisode]) -> Trend | None:
 
 
 def _changed(quality: Sequence[float]) -> RecordShift | None:
-    """Find the stretch of a record that differs most from the rest; a long record is looked at in groups."""
+    """Find the stretch of a record that differs most from the rest; a long record is examined in groups."""
     size = -(-len(quality) // LONGEST_RECORD)
     groups = [quality[place : place + size] for place in range(0, len(quality), size)]
     found = scan([sum(group) for group in groups], [float(len(group)) for group in groups], least=COMPARED)
@@ -180,11 +180,10 @@ def _changed(quality: Sequence[float]) -> RecordShift | None:
 
 
 def prevented(patterns: Iterable[FailurePattern]) -> tuple[float, tuple[float, float]] | None:
-    """By how much failures are rarer where checks were heeded, with its 95% interval; `None` where it is unknown.
+    """Return the reduction of failures where checks were heeded, with its 95% interval; `None` if it is unknown.
 
-    Each check is compared with its own rate where it was silent or ignored: what that would have given at the
-    opportunities at which it was heeded, against what failed. So a check that is asked often cannot hide or feign the
-    effect of another.
+    For each check, the failures expected at its rate when it was silent or ignored are compared with those that
+    occurred when it was heeded. So a check that runs often cannot hide or imitate the effect of another.
     """
     pairs = []
     for effect in (check.effect for pattern in patterns for check in pattern.prevention_checks if check.effect):
@@ -206,12 +205,12 @@ def prevented(patterns: Iterable[FailurePattern]) -> tuple[float, tuple[float, f
 
 
 def _drawn(counts: Sequence[tuple[float, float]], seed: int) -> NDArray[np.float64]:
-    """Rates that such counts make credible (Jeffreys' prior): one column for each, the same at every call."""
+    """Draw rates from the posterior of each count (Jeffreys' prior), one column each, the same at every call."""
     failed = np.array([some for some, _ in counts], dtype=np.float64)
     other = np.array([max(0.0, all - some) for some, all in counts], dtype=np.float64)
     return np.random.default_rng(seed).beta(0.5 + failed, 0.5 + other, size=(DRAWS, len(counts)))
 
 
 def ratio(some: int, all: int) -> Ratio:
-    """Some of all, with the interval of the share."""
+    """Return the share of some in all, with its interval."""
     return Ratio(some=some, all=all, share=some / all if all else None, interval=wilson(some, all) if all else None)

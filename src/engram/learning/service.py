@@ -136,6 +136,7 @@ class Learning:
         self._usual = usual
         self._unrelated = unrelated
         self._store = store
+        self._keeps_events = can(store, KeepsEvents)
         self._scope = scope
         self.voice = scope.agent
         """Who is behind it, when the words of one source are counted together."""
@@ -154,15 +155,10 @@ class Learning:
         actions: Sequence[Clean] | None,
         *,
         explore: Random | None = None,
-        others: Sequence[Testimony] = (),
-        beside: Sequence[Beside] = (),
-        near: Near | None = None,
+        known: Evidence | None = None,
     ) -> Suggestion:
-        """Suggest what to do in a context, from what this agent did in such contexts, and what others lent it.
-
-        The agents `beside` it are asked together with it: the evidence of each counts alike.
-        """
-        now, known = self._sources.now(), self._evidence(context, around, others, beside, near)
+        """Suggest what to do in a context, from the evidence that is `known`, or from that of this agent alone."""
+        now, known = self._sources.now(), known or self.evidence(context, around)
         suggestion = self._evaluator.suggest(
             context,
             known.episodes,
@@ -178,8 +174,8 @@ class Learning:
         named = {"id": self._sources.new_id(), "situation": next(filter(None, names), "")}
         suggestion = suggestion.model_copy(update=named)
         if explore is None:
-            for each in (self, *(agent for agent, _ in beside)):
-                whose = f" of {each._scope.agent}" if beside else ""
+            for each in known.asked:
+                whose = f" of {each._scope.agent}" if len(known.asked) > 1 else ""
                 suggestion = each._unless_blocked(suggestion, context, around, whose)
         return suggestion
 
@@ -196,16 +192,10 @@ class Learning:
         )
 
     def predict(
-        self,
-        context: Clean,
-        action: Clean,
-        around: Circumstances,
-        others: Sequence[Testimony] = (),
-        beside: Sequence[Beside] = (),
-        near: Near | None = None,
+        self, context: Clean, action: Clean, around: Circumstances, known: Evidence | None = None
     ) -> Prediction:
-        """Predict whether an action will succeed in a context, asked like `suggest`."""
-        known = self._evidence(context, around, others, beside, near)
+        """Predict whether an action will succeed in a context, from the same evidence as `suggest`."""
+        known = known or self.evidence(context, around)
         return self._evaluator.predict(
             context,
             action,
@@ -243,7 +233,7 @@ class Learning:
         Who asks several about one context gives a `near` that remembers where it is.
         """
         store, scope = self._store, self._scope
-        if not can(store, KeepsEvents):
+        if not self._keeps_events:
             where = Filter(kinds=frozenset({MemoryType.DECISION}), context_key=normal_form(context))
             ids = [match.id for match in store.search(scope, Query(where=where, limit=MOST_EPISODES))]
             return episodes_of(memory for memory in store.get(scope, ids) if memory is not None)
@@ -265,7 +255,8 @@ class Learning:
         contrasts = _contrasts(context, episodes)
         with self._experience.of(self._scope) as learned:
             situations = learned.situations
-            rivals = situations.ambiguous(context)
+            rivals = set(situations.find_by_words(context))
+            rivals = rivals if len(rivals) > 1 else set()
             own = situations.find_like(context)
             if own is None and usual is not None and not rivals:
                 own = situations.nearest(_neighbours(context, episodes, usual), known)
@@ -290,30 +281,31 @@ class Learning:
         ]
         return marked + [replace(one, same_situation=True) for one in more]
 
-    def _evidence(
+    def evidence(
         self,
         context: Clean,
         around: Circumstances,
-        others: Sequence[Testimony],
-        beside: Sequence[Beside],
-        near: Near | None,
-    ) -> _Evidence:
-        """Gather what is known about a context: by this agent alone, or by all that are asked together.
+        others: Sequence[Testimony] = (),
+        beside: Sequence[Beside] = (),
+        near: Near | None = None,
+    ) -> Evidence:
+        """Gather the evidence about a context: of this agent and what `others` lent it, and of the agents `beside` it.
 
-        Of several, those that know nothing about the context are left out. In which order they are asked makes no
-        difference, and what one has and another one was lent counts once, as that of its owner.
+        The evidence of each agent counts alike, in any order; agents without any are left out. An episode that one
+        agent owns and another one was lent counts once, as that of its owner.
         """
         now = self._sources.now()
         every = sorted([(self, others), *beside], key=lambda one: one[0]._scope.agent)
         known = [
-            _Evidence((each,), each._pool(each.episodes(context, near), lent), each._groups(around, now))
+            Evidence((each,), (each,), each._pool(each.episodes(context, near), lent), each._groups(around, now))
             for each, lent in every
         ]
         if len(known) == 1:
             return known[0]
-        return _joint([each for each in known if self._tells(context, around, each, now)] or known)
+        joint = _joint([each for each in known if self._tells(context, around, each, now)] or known)
+        return replace(joint, asked=(self, *(agent for agent, _ in beside)))
 
-    def _tells(self, context: Clean, around: Circumstances, known: _Evidence, now: datetime) -> bool:
+    def _tells(self, context: Clean, around: Circumstances, known: Evidence, now: datetime) -> bool:
         """Tell whether any decision that an agent knows counts in a context."""
         return bool(
             known.episodes
@@ -445,18 +437,6 @@ class Learning:
             )
             for event in [*decided, *happened.outcomes(events)]
             if (quality := happened.number(event, "quality")) is not None
-        ]
-
-    def with_latest_outcomes(self, memories: list[Memory]) -> list[Memory]:
-        """The same memories; decisions with the success that was told of them last."""
-        decided = [memory.id for memory in memories if memory.kind == MemoryType.DECISION]
-        if not decided:
-            return memories
-        told = happened.outcomes(self._store.events_of(self._scope, decided))
-        last = {event.subject: happened.number(event, "quality") for event in told}
-        return [
-            memory.model_copy(update={"success_rate": last[memory.id]}) if memory.id in last else memory
-            for memory in memories
         ]
 
     # Failures ------------------------------------------------------------------------------------------
@@ -756,9 +736,10 @@ Beside = tuple[Learning, Sequence[Testimony]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Evidence:
-    """The agents that answer a question, and the decisions and tallies that tell."""
+class Evidence:
+    """Decisions and tallies that count in a context, the agents they come from, and all agents that were asked."""
 
+    asked: tuple[Learning, ...]
     agents: tuple[Learning, ...]
     episodes: Sequence[DecisionEpisode]
     groups: Groups
@@ -769,7 +750,7 @@ class _Evidence:
         return max(self.agents, key=lambda each: (known[each._scope.agent], each._scope.agent))._nearness(context)
 
 
-def _joint(several: Sequence[_Evidence]) -> _Evidence:
+def _joint(several: Sequence[Evidence]) -> Evidence:
     """Put together what several agents know; an episode that two of them bring counts as its owner's."""
     if len(several) == 1:
         return several[0]
@@ -783,7 +764,8 @@ def _joint(several: Sequence[_Evidence]) -> _Evidence:
             for action, tally in tallies.items():
                 before = sums.get(action, GroupTotals(0.0, 0.0))
                 sums[action] = GroupTotals(before.attempts + tally.attempts, before.quality + tally.quality)
-    return _Evidence(tuple(each for known in several for each in known.agents), list(episodes.values()), groups)
+    agents = tuple(each for known in several for each in known.agents)
+    return Evidence(agents, agents, list(episodes.values()), groups)
 
 
 def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | None, bool]:
@@ -791,7 +773,7 @@ def _at_stake(learned: Learned, action: Clean, context: Clean) -> tuple[str | No
     if not context.strip() or not verdicts.failed_elsewhere(learned.recognizer, action):
         return None, True
     id = learned.situations.find_like(context)
-    return id, id is not None or bool(learned.situations.ambiguous(context))
+    return id, id is not None or len(learned.situations.find_by_words(context)) > 1
 
 
 def _alike(situations: Situations, id: str | None, *, surely: bool) -> SituationView | None:

@@ -191,16 +191,22 @@ class Experience:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._learned: OrderedDict[Scope, Learned] = OrderedDict()
-        self._pending: dict[Scope, list[Event]] = {}
+        self.pending: dict[Scope, list[Event]] = {}
+        """Events that are written with the next commit, by scope."""
         self._lock = threading.RLock()
 
     @contextmanager
     def of(self, scope: Scope) -> Iterator[Learned]:
         """What an agent has learned until now, while nobody learns more; nothing, if the store keeps no events."""
         with self._lock:
-            yield self._brought_up_to_date(scope)
+            yield self._refreshed(scope)
 
-    def _brought_up_to_date(self, scope: Scope) -> Learned:
+    def refresh(self, scope: Scope) -> None:
+        """Learn from what was recorded since the last call."""
+        with self._lock:
+            self._refreshed(scope)
+
+    def _refreshed(self, scope: Scope) -> Learned:
         refreshed = _REFRESHED.get()
         if refreshed is not None:
             if (id(self), scope) in refreshed and scope in self._learned:
@@ -210,7 +216,7 @@ class Experience:
         known = learned
         learned = self._go_on(self._store, scope, learned)
         if learned is not known or scope not in self._learned:
-            for event in self._pending.get(scope, ()):
+            for event in self.pending.get(scope, ()):
                 learned.note_early(event)
         self._learned[scope] = learned
         self._learned.move_to_end(scope)
@@ -237,7 +243,7 @@ class Experience:
     def later(self, scope: Scope, event: Event) -> None:
         """Keep an event with the next one that is worth a commit: it is a statistic, and an action waits for us."""
         with self._lock:
-            pending = self._pending.setdefault(scope, [])
+            pending = self.pending.setdefault(scope, [])
             pending.append(event)
             if scope in self._learned:
                 self._learned[scope].note_early(event)
@@ -247,8 +253,8 @@ class Experience:
     def flush(self, scope: Scope | None = None) -> None:
         """Write what is pending, of one agent or of all."""
         with self._lock:
-            for owner in [scope] if scope is not None else list(self._pending):
-                events = self._pending.pop(owner, [])
+            for owner in [scope] if scope is not None else list(self.pending):
+                events = self.pending.pop(owner, [])
                 if events and can(self._store, KeepsEvents):
                     with as_agents():
                         self._store.append(owner, events)
@@ -258,7 +264,7 @@ class Experience:
         with self._lock:
             self._learned.pop(scope, None)
             self._drop(_name(scope))
-            return len(self._brought_up_to_date(scope).recognizer.patterns())
+            return len(self._refreshed(scope).recognizer.patterns())
 
     def _go_on(self, store: KeepsEvents, scope: Scope, learned: Learned) -> Learned:
         """Fold what came since; from the start, if something that was learned from has been forgotten."""

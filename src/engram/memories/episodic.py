@@ -14,8 +14,8 @@ from engram.clock import Sources, aware
 from engram.errors import Conflict, InvalidInput, NotFound, Unsupported
 from engram.model import Draft, Memory, MemoryType, Recall, Receipt, quality
 from engram.model.clean import Clean
-from engram.model.decision import QUALITIES
 from engram.model.episode import Episode
+from engram.model.memory import QUALITIES
 from engram.ports import Event, Filter, KeepsEvents, Query, ReadsNeighbours, Scope, Store, arguments
 from engram.ports.arguments import When
 from engram.ports.completed import require

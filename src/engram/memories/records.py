@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engram.errors import Conflict, Hint, NotFound
+from engram.learning.events import with_latest_outcomes
 from engram.memories import holds
 from engram.model import Clean, Memory
 from engram.ports import Annotates, Changes, Filter, Query, arguments
@@ -23,7 +24,7 @@ def get(agent: AgentContext, id: str, *, shared: bool) -> Memory | None:
         return None
     (found,) = agent.store.get(agent.scope, [id])
     if found is not None:
-        return agent.learning.with_latest_outcomes([found])[0]
+        return with_latest_outcomes(agent.store, agent.scope, [found])[0]
     return agent.sharing.get_shared(agent.scope, [id], "get").get(id) if shared else None
 
 

@@ -37,7 +37,7 @@ from engram.model.content import (
     SuccessContent,
     comparable_content,
 )
-from engram.model.decision import ActionRecord, Prediction, Suggestion, quality
+from engram.model.decision import ActionRecord, Prediction, Suggestion
 from engram.model.episode import Episode, Handover, ToolCall, Turn
 from engram.model.fact import Concept, ConceptPath, Contradiction, Edge, Fact, FactReceipt, Statement
 from engram.model.failure import (
@@ -67,6 +67,7 @@ from engram.model.memory import (
     Receipt,
     Share,
     describe_error,
+    quality,
 )
 from engram.model.skill import Skill, SkillDefinition, SkillMatch
 from engram.model.success import (

@@ -4,27 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from engram.errors import InvalidInput
 from engram.model.content import Frozen
 from engram.model.memory import Moment, Share
-
-QUALITIES = {"success": 1.0, "partial": 0.5, "failure": 0.0}
-
-
-def quality(outcome: str | float) -> float:
-    """Convert an outcome to a number in [0, 1]: success is 1, partial 0.5, failure 0, a number is itself."""
-    if isinstance(outcome, bool) or not isinstance(outcome, str | int | float):
-        outcome = -1.0
-    if isinstance(outcome, str):
-        if outcome in QUALITIES:
-            return QUALITIES[outcome]
-        try:
-            outcome = float(outcome)
-        except ValueError:
-            outcome = -1.0
-    if not 0 <= outcome <= 1:
-        raise InvalidInput("outcome must be success, failure, partial, or a number from 0 to 1")
-    return float(outcome)
 
 
 class ActionRecord(Frozen):

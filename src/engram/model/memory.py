@@ -29,6 +29,24 @@ Moment = Annotated[datetime, AfterValidator(_in_utc)]
 Share = Annotated[float, Field(ge=0, le=1)]
 """A number from 0 to 1."""
 
+QUALITIES = {"success": 1.0, "partial": 0.5, "failure": 0.0}
+
+
+def quality(outcome: str | float) -> float:
+    """Convert an outcome to a number in [0, 1]: success is 1, partial 0.5, failure 0, a number is itself."""
+    if isinstance(outcome, bool) or not isinstance(outcome, str | int | float):
+        outcome = -1.0
+    if isinstance(outcome, str):
+        if outcome in QUALITIES:
+            return QUALITIES[outcome]
+        try:
+            outcome = float(outcome)
+        except ValueError:
+            outcome = -1.0
+    if not 0 <= outcome <= 1:
+        raise InvalidInput("outcome must be success, failure, partial, or a number from 0 to 1")
+    return float(outcome)
+
 
 class Origin(StrEnum):
     """Source of a memory: the agent itself, a tool or page it read, another agent, or a file."""

@@ -6,8 +6,9 @@ They are small protocols: methods take and return batches, results keep the orde
 import warnings
 
 from engram.model.bundle import MAX_NAME
+from engram.ports.arguments import RESERVED, is_unit, reserved, units, unstorable
 from engram.ports.audit import AuditAction, acting, as_agents, doing, principal
-from engram.ports.embedding import Embedder, Matrix, Purpose, Vector, is_unit, units
+from engram.ports.embedding import Embedder, Matrix, Purpose, Vector
 from engram.ports.encryption import Cipher, Seal
 from engram.ports.redaction import Redactor
 from engram.ports.sessions import ClearsSessions, ExpiringStore, Volatile
@@ -42,7 +43,6 @@ from engram.ports.stores import (
 from engram.ports.values import (
     FORGOTTEN,
     LONG_TERM,
-    RESERVED,
     Cells,
     Changes,
     Cleaned,
@@ -61,9 +61,7 @@ from engram.ports.values import (
     Scope,
     TableChecksum,
     TermCounts,
-    reserved,
     secrets_among,
-    unstorable,
 )
 from engram.ports.vectors import SyncsVectors, VectorSpace, VectorStore
 

@@ -1,19 +1,47 @@
-"""Validation of arguments: each function returns the valid value, or raises `InvalidInput`."""
+"""Validation of arguments of stores and agents, and of results of embedders.
+
+Functions that take the name of an argument return the valid value, or raise `InvalidInput`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engram.clock import aware
 from engram.errors import InvalidInput
 from engram.model import MemoryType
 from engram.model.grant import EVERYONE
-from engram.ports import reserved, unstorable
+from engram.ports.embedding import Matrix
+
+if TYPE_CHECKING:
+    from engram.ports.values import Entry, Scope
 
 MAX_K = 1000
 When = datetime | str
+RESERVED = "\x1f"
+"""The prefix of reserved scope names: imported sources, quarantines, the ledger of grants."""
+
+
+def reserved(agent: str) -> bool:
+    """Return True for the name of a reserved scope, which no agent can have."""
+    return agent.startswith(RESERVED)
+
+
+def unstorable(text: str) -> str | None:
+    """Return the reason why no store can keep this text unchanged, or `None` if all can."""
+    if "\x00" in text:
+        return f"it has a NUL character at position {text.index(chr(0))}; remove it"
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return f"it has half of a surrogate pair at position {error.start}; decode it properly first"
+    return None
 
 
 def several(name: str, values: str | Iterable[str]) -> list[str]:
@@ -33,7 +61,7 @@ def texts(name: str, values: Iterable[str]) -> list[str]:
 
 
 def is_id(id: object) -> bool:
-    """Tell whether a value can be the id of a memory."""
+    """Return True if a value can be the id of a memory."""
     return isinstance(id, str) and unstorable(id) is None
 
 
@@ -83,3 +111,22 @@ def share(name: str, number: float) -> float:
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
         raise InvalidInput(f"{name} must be a number from 0 to 1, not {number!r}")
     return number
+
+
+def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
+    """Raise `InvalidInput` if an entry belongs to another scope than the one it is stored in."""
+    for entry in entries:
+        if entry.memory.agent != scope.agent:
+            raise InvalidInput(f"a memory of {entry.memory.agent!r} cannot be stored in the scope of {scope.agent!r}")
+
+
+def units(matrix: Matrix) -> NDArray[np.bool_]:
+    """Return a mask of the rows that are vectors of length 1."""
+    with np.errstate(all="ignore"):  # NaN and infinity do not count as length 1
+        length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+        return np.asarray(np.abs(length - 1) < 0.01, dtype=np.bool_)
+
+
+def is_unit(matrix: Matrix) -> bool:
+    """Return True if every row is a vector of length 1."""
+    return bool(units(matrix).all())

@@ -18,18 +18,6 @@ Matrix = NDArray[np.float32]
 """Embeddings of length 1, one a row, shape (n, dim)."""
 
 
-def units(matrix: Matrix) -> NDArray[np.bool_]:
-    """Return a mask of the rows that are vectors of length 1."""
-    with np.errstate(all="ignore"):  # NaN and infinity do not count as length 1
-        length = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-        return np.asarray(np.abs(length - 1) < 0.01, dtype=np.bool_)
-
-
-def is_unit(matrix: Matrix) -> bool:
-    """Return True if every row is a vector of length 1."""
-    return bool(units(matrix).all())
-
-
 Purpose = Literal["document", "query"]
 
 

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from engram.errors import InvalidInput
 from engram.model import Clean, Memory, MemoryType
 from engram.model.bundle import MAX_NAME
+from engram.ports.arguments import unstorable
 from engram.ports.embedding import Vector
 
 LONG_TERM = "long-term"
@@ -31,26 +32,6 @@ class Scope:
             raise InvalidInput(f"an agent's name may have {MAX_NAME} characters at most, not {len(self.agent)}")
         if reason := unstorable(self.agent):
             raise InvalidInput(f"an agent's name must be plain text: {reason}")
-
-
-RESERVED = "\x1f"
-"""The prefix of reserved scope names: imported sources, quarantines, the ledger of grants."""
-
-
-def reserved(agent: str) -> bool:
-    """Return True for the name of a reserved scope, which no agent can have."""
-    return agent.startswith(RESERVED)
-
-
-def unstorable(text: str) -> str | None:
-    """Return the reason why no store can keep this text unchanged, or `None` if all can."""
-    if "\x00" in text:
-        return f"it has a NUL character at position {text.index(chr(0))}; remove it"
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        return f"it has half of a surrogate pair at position {error.start}; decode it properly first"
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +79,6 @@ class Entry:
     merge_key: str | None = None
     vectors: tuple[Placed, ...] = ()
     events: tuple[Event, ...] = ()
-
-
-def refuse_foreign(scope: Scope, entries: Iterable[Entry]) -> None:
-    """Raise `InvalidInput` if an entry belongs to another scope than the one it is stored in."""
-    for entry in entries:
-        if entry.memory.agent != scope.agent:
-            raise InvalidInput(f"a memory of {entry.memory.agent!r} cannot be stored in the scope of {scope.agent!r}")
 
 
 @dataclass(frozen=True, slots=True)

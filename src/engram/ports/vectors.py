@@ -21,22 +21,22 @@ class VectorSpace:
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """Nearest neighbours, derived from the mirrored vectors: may be thrown away at any time."""
+    """An index for nearest neighbours, derived from the vectors in the store: it can be rebuilt at any time."""
 
     def add(self, space: VectorSpace, ids: Sequence[str], vectors: Matrix) -> None:
-        """Put vectors in; an id that is there already is replaced."""
+        """Add vectors; those of existing ids are replaced."""
         ...
 
     def search(self, space: VectorSpace, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
-        """The k most similar, best first, similarity in [0, 1]; only `among` these ids if given."""
+        """Return the k most similar, best first, with similarities in [0, 1]; only `among` these ids if given."""
         ...
 
     def remove(self, space: VectorSpace, ids: Sequence[str]) -> None:
-        """Take vectors out; unknown ids are ignored."""
+        """Remove vectors; unknown ids are ignored."""
         ...
 
     def clear(self, space: VectorSpace) -> None:
-        """Forget a whole space; it can be filled again from the mirrored vectors."""
+        """Remove a whole space; it can be filled again from the store."""
         ...
 
     def close(self) -> None:
@@ -46,8 +46,8 @@ class VectorStore(Protocol):
 
 @runtime_checkable
 class SyncsVectors(Protocol):
-    """Keeps an outside vector database in step with its own mirror."""
+    """A store that keeps an external vector database in sync with its own vectors."""
 
     def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
-        """Hand over what the vector database lacks, or everything `anew`; how many vectors. Raises `StoreError`."""
+        """Send missing vectors to the vector database, or all if `anew`; return how many. Raises `StoreError`."""
         ...

@@ -208,10 +208,10 @@ class RuleSet:
         """Raise `ConfigError` unless the rule finds something in its `finds` and nothing in its `leaves`."""
         others = frozenset(range(len(self.rules))) - {rule.kind.rank}
         for text in rule.finds:
-            if not self._spans(text.encode(*CODEC), others):
+            if not self.find(text.encode(*CODEC), others):
                 raise ConfigError(f"{path}: rule {rule.id} finds nothing in {text!r}; correct it or its keywords")
         for text in rule.leaves:
-            if self._spans(text.encode(*CODEC), others):
+            if self.find(text.encode(*CODEC), others):
                 raise ConfigError(f"{path}: rule {rule.id} finds something in {text!r}; correct it")
 
     def find(self, text: bytes, kept: frozenset[int] = frozenset()) -> list[Span]:
@@ -219,14 +219,11 @@ class RuleSet:
 
         Rules whose ranks are in `kept` are not run.
         """
-        spans = self._spans(blank_placeholders(text), kept)
-        return merge_spans(spans) if spans else []
-
-    def _spans(self, view: bytes, kept: frozenset[int]) -> list[Span]:
-        """Return all findings of the rules that have a keyword in a text, rule by rule."""
+        view = blank_placeholders(text) if b"[secret:" in text or b"[personal:" in text else text
         ranks = {part[index] for part, automaton in self._prefilter for index in automaton.Match(view) or ()}
         rules = [self.rules[rank] for rank in sorted(ranks - kept)]
-        return [Span(start, end, rule.kind) for rule in rules for start, end in rule.find(view)]
+        spans = [Span(start, end, rule.kind) for rule in rules for start, end in rule.find(view)]
+        return merge_spans(spans) if spans else []
 
     def is_secret_by_key(self, key: str, value: str) -> bool:
         """Return whether a value is secret because of its key."""
@@ -298,7 +295,8 @@ def is_placeholder(text: str) -> bool:
 
 def blank_placeholders(text: bytes) -> bytes:
     """Replace placeholders by line ends, because no rule matches across several of them."""
-    return _PLACEHOLDER.sub(_newlines, text) if b"[secret:" in text or b"[personal:" in text else text
+    blank: bytes = _PLACEHOLDER.sub(_newlines, text)
+    return blank
 
 
 def _around(text: bytes, start: int, end: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
@@ -14,6 +14,8 @@ from engram.privacy.rules import is_placeholder
 
 MAX_DEPTH = 32
 _LEAST_NUMBER = 1000
+_KeyedText = tuple[str | None, str]
+"""A text, and before it the key by which it is judged, if any."""
 
 
 @runtime_checkable
@@ -30,64 +32,69 @@ def clean_json(redactor: Redactor, value: JsonValue) -> tuple[JsonValue, tuple[s
 
     Raises `InvalidInput` if it is nested more than 32 levels deep, is not JSON, or contains what the policy rejects.
     """
-    texts = list(dict.fromkeys(_strings(value, 0)))
+    keyed = dict.fromkeys(_keyed_texts(value, None, 0))
+    texts = list(dict.fromkeys(text for _, text in keyed))
     cleaned = dict(zip(texts, redactor.clean(texts), strict=True))
     found = dict.fromkeys(rule for text in texts for rule in cleaned[text].found)
     judge = redactor if isinstance(redactor, JudgesByKey) else default_redactor()
-    return _Rebuilder(judge, cleaned, found).of(value, None), tuple(found)
+    clean = dict[_KeyedText, str]()
+    for key, text in keyed:
+        clean[key, text] = cleaned[text].text
+        judged = None if key is None else judge.clean_keyed(key, text)
+        if judged is not None and not is_placeholder(cleaned[text].text):
+            clean[key, text] = judged.text
+            found.update(dict.fromkeys(judged.found))
+    return _rebuild(value, None, clean), tuple(found)
 
 
-def _strings(value: JsonValue, depth: int) -> Iterator[str]:
+def _keyed_texts(value: JsonValue, key: str | None, depth: int) -> Iterator[_KeyedText]:
+    """Yield the strings and the large numbers of a value, and the keys in it, which have no key themselves."""
     if depth > MAX_DEPTH:
         raise InvalidInput(f"the value is nested more than {MAX_DEPTH} levels deep; flatten it")
     if isinstance(value, str):
-        yield value
+        yield key, value
     elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item, depth + 1)
+        for item, name in zip(value, _keys_of_items(value, key), strict=True):
+            yield from _keyed_texts(item, name, depth + 1)
     elif isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise InvalidInput(f"a JSON key must be a string, not {type(key).__name__}; convert it first")
-            yield key
-            yield from _strings(item, depth + 1)
+        for name, item in value.items():
+            if not isinstance(name, str):
+                raise InvalidInput(f"a JSON key must be a string, not {type(name).__name__}; convert it first")
+            yield None, name
+            yield from _keyed_texts(item, _effective_key(value, name), depth + 1)
     elif isinstance(value, int) and not isinstance(value, bool):
         if value >= _LEAST_NUMBER:
-            yield str(value)
+            yield _key_of_number(key), str(value)
     elif value is not None and not isinstance(value, bool | float):
         raise InvalidInput(f"a JSON value cannot hold a {type(value).__name__}; convert it first")
 
 
-class _Rebuilder:
-    """Rebuilds a value with clean strings."""
+def _rebuild(value: JsonValue, key: str | None, clean: Mapping[_KeyedText, str]) -> JsonValue:
+    """Return the value with clean texts; `key` is its key, if any."""
+    if isinstance(value, str):
+        return clean[key, value]
+    if isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST_NUMBER:
+        text = clean[_key_of_number(key), str(value)]
+        return text if is_placeholder(text) else value
+    if isinstance(value, list):
+        names = _keys_of_items(value, key)
+        return [_rebuild(item, name, clean) for item, name in zip(value, names, strict=True)]
+    if isinstance(value, dict):
+        result: dict[str, JsonValue] = {}
+        for name, item in value.items():
+            result[_free_key(clean[None, name], result)] = _rebuild(item, _effective_key(value, name), clean)
+        return result
+    return value
 
-    def __init__(self, judge: JudgesByKey, cleaned: Mapping[str, Cleaned], found: dict[str, None]) -> None:
-        self._judge, self._cleaned, self._found = judge, cleaned, found
 
-    def of(self, value: JsonValue, key: str | None) -> JsonValue:
-        """Return the value cleaned; `key` is its key, if any."""
-        if isinstance(value, list):
-            names = [key if key is not None else _name_from_option(item) for item in [None, *value]]
-            return [self.of(item, name) for item, name in zip(value, names, strict=False)]
-        if isinstance(value, dict):
-            result: dict[str, JsonValue] = {}
-            for name, item in value.items():
-                result[_free_key(self._cleaned[name].text, result)] = self.of(item, _effective_key(value, name))
-            return result
-        if isinstance(value, str):
-            text = value
-        elif isinstance(value, int) and not isinstance(value, bool) and value >= _LEAST_NUMBER:
-            text = str(value)
-            if key is not None and "token" in key.lower():
-                key = None  # a count of tokens has a suspicious key, but is no secret
-        else:
-            return value
-        clean = self._cleaned[text].text
-        judged = None if key is None else self._judge.clean_keyed(key, text)
-        if judged is not None and not is_placeholder(clean):
-            self._found.update(dict.fromkeys(judged.found))
-            clean = judged.text
-        return clean if isinstance(value, str) or is_placeholder(clean) else value
+def _keys_of_items(items: Sequence[JsonValue], key: str | None) -> list[str | None]:
+    """Return the key of each item: that of the list, or the option before it."""
+    return [key if key is not None else _name_from_option(item) for item in [None, *items[:-1]]][: len(items)]
+
+
+def _key_of_number(key: str | None) -> str | None:
+    """Return the key by which a number is judged: a count of tokens has a suspicious key, but is no secret."""
+    return None if key is None or "token" in key.lower() else key
 
 
 def _name_from_option(item: JsonValue) -> str | None:

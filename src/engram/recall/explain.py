@@ -11,7 +11,7 @@ from engram.model import Clean, Hit, Memory
 from engram.ports import Match, Placed, ReadsNeighbours, Scope, Snapshots, Store
 from engram.recall.pack import best_per_session, tokens, within_budget
 from engram.recall.rank import Ranked, fuse
-from engram.recall.search import Near, RecallRequest, find, order
+from engram.recall.search import Near, RecallRequest, compare, find, order
 from engram.recall.understand import ParsedQuery, parse_query
 
 Dropped = Literal["choice", "min_score", "group", "budget", "k", "gone"]
@@ -70,7 +70,7 @@ def _explain(
 ) -> Explanation:
     found = find(store, scope, parsed, placed, request)
     first = fuse([*found.words.values()], [*found.near.values()], request.weights)
-    ranked = order(store, scope, parsed, found, request)
+    ranked = order(parsed, found, first, compare(store, scope, parsed, found, first, request), request)
     place = {one.id: number for number, one in enumerate(ranked, 1)}
     ids = [*place, *(one.id for one in first if one.id not in place)]
     memories = dict(zip(ids, store.get(scope, ids), strict=True))

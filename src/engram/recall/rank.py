@@ -1,4 +1,4 @@
-"""From features to an order: a weighted sum that holds everywhere, corrected by what a ranker has learned.
+"""Rank candidates by a weighted sum of their features, corrected by a learned ranker and by an agent's credits.
 
 The learned ranker is a set of small decision trees, evaluated all at once, without the library that trained it. A tree
 has at most eight leaves. Each of its inner nodes that says "no" rules out the leaves on its left; the first leaf that
@@ -28,13 +28,13 @@ from engram.recall.understand import ParsedQuery
 from engram.text.terms import digest, normal_form
 
 LEAST_RANGE = 0.15
-"""Similarities that lie closer together than this are not told apart more sharply than they differ."""
+"""Least range of similarities to which they are stretched; closer ones are not spread any further."""
 STEEPNESS = 4.0
-"""How many standard deviations below the best hit a score has fallen to a third."""
+"""Number of standard deviations below the best hit at which a score has fallen to a third."""
 RANKED = 120
-"""How many of the best by the weighted sum the learned ranker looks at."""
+"""Number of the best candidates by the weighted sum that the learned ranker scores."""
 FRESH = timedelta(minutes=1)
-"""How long the multipliers of an agent are used before they are read from the store again."""
+"""Time for which the multipliers of an agent are used before they are read from the store again."""
 REMEMBERED = 10_000
 LEAVES = 8
 _FIRST = np.array([(byte & -byte).bit_length() - 1 if byte else 0 for byte in range(256)], dtype=np.intp)
@@ -42,7 +42,7 @@ _FIRST = np.array([(byte & -byte).bit_length() - 1 if byte else 0 for byte in ra
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much each part of a score counts, in standard deviations of the candidates."""
+    """Weights of the parts of a score, in standard deviations of the candidates."""
 
     relevance: Mapping[str, float] = field(default_factory=lambda: dict(WEIGHTS))
     session: float = SESSION
@@ -52,21 +52,21 @@ class Weights:
     usefulness: float = 1.0
     recency: float = 0.05
     repetition: float = 2.0
-    """What a memory loses that says the same as a better one."""
+    """Loss of a memory with the same statement as a better one."""
     words: float = 0.2
     vector: float = 0.8
-    """For the choice of candidates, and for stores that know nothing of what surrounds a memory."""
+    """For the choice of candidates, and for stores that cannot read the neighbours of a memory."""
     tuned: Mapping[str, float] = field(default_factory=dict)
-    """What each part of a score is multiplied by in the end, 1 if nothing is said: what an agent's credits taught."""
+    """Multipliers of the parts that were learned from an agent's credits; 1 for a part that is missing."""
 
     def tune(self, name: str, part: Numbers) -> Numbers:
-        """A part of the scores, counted as much as the agent's credits say."""
+        """Multiply a part of the scores by what was learned from the agent's credits."""
         return self.tuned.get(name, 1.0) * part
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its score in [0, 1]; `parts` holds what the scores are made of, for all candidates at once."""
+    """A candidate with its score in [0, 1]; `parts` holds the parts of the scores of all candidates at once."""
 
     id: str
     score: float
@@ -75,18 +75,18 @@ class Ranked:
 
     @property
     def why(self) -> dict[str, float]:
-        """The parts of the score that matter."""
+        """The parts of the score that are not zero."""
         own = {name: round(float(part[self.row]), 3) for name, part in self.parts.items()}
         return {name: value for name, value in own.items() if value}
 
 
 PARTS = frozenset(WEIGHTS) | set("session learned importance trust usefulness recency repetition".split())
-"""The names of all parts that `rank` makes a score of."""
+"""The names of all parts that `rank` adds up to a score."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Trees over named features; their answers are summed up."""
+    """Decision trees over named features; the score is the sum of their values."""
 
     features: tuple[str, ...]
     feature: NDArray[np.intp]
@@ -99,7 +99,7 @@ class Trees:
     """(trees, leaves): what each leaf is worth."""
 
     def score(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One score for each row of features."""
+        """Return one score for each row of features."""
         if len(rows) == 0:
             return np.zeros(0)
         yes = rows.T[self.feature] <= self.threshold[:, :, None]  # (trees, nodes, rows): long runs of one feature
@@ -107,7 +107,7 @@ class Trees:
         return np.asarray(np.take_along_axis(self.value, _FIRST[staying], axis=1).sum(axis=0))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain numbers, short enough to be shipped."""
+        """Return the trees as plain numbers, rounded to keep the file small."""
         return {
             "features": list(self.features),
             "feature": self.feature.tolist(),
@@ -118,7 +118,7 @@ class Trees:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Trees:
-        """What `to_json` gave."""
+        """Read the output of `to_json`."""
         return cls(
             tuple(data["features"]),
             np.array(data["feature"], dtype=np.intp),
@@ -130,7 +130,7 @@ class Trees:
 
 @cache
 def shipped() -> Trees | None:
-    """The ranker that comes with Engram, or `None` if it was left out."""
+    """Return the ranker that comes with Engram, or `None` if it was left out."""
     file = files("engram.recall") / "ranker.json"
     return Trees.from_json(json.loads(file.read_text("utf-8"))) if file.is_file() else None
 
@@ -138,7 +138,7 @@ def shipped() -> Trees | None:
 def rank(
     seen: Scene, found: Mapping[str, Numbers], weights: Weights, ranker: Trees | None, sure: float
 ) -> list[Ranked]:
-    """The candidates, best first; the best one's score is how `sure` one can be that it answers the query."""
+    """Rank the candidates, best first; the best one's score is `sure`, the confidence that it answers the query."""
     parts = {name: weight * found[name] for name, weight in weights.relevance.items()}
     parts["session"] = weights.session * found["session"]
     parts |= corrections(seen, _sum(parts), found, weights.learned, ranker)
@@ -157,7 +157,7 @@ def rank(
 def corrections(
     seen: Scene, plain: Numbers, found: Mapping[str, Numbers], share: float, ranker: Trees | None
 ) -> dict[str, Numbers]:
-    """What the learned ranker adds to the best candidates; nothing, without one."""
+    """Return what the learned ranker adds to the scores of the best candidates; empty without a ranker."""
     if ranker is None or share == 0:
         return {}
     candidates = np.flatnonzero(seen.candidate)
@@ -169,7 +169,7 @@ def corrections(
 
 
 def circumstances(seen: Scene, weights: Weights) -> dict[str, Numbers]:
-    """What speaks for a memory whatever was asked; all else equal, it decides."""
+    """Return the parts of the scores that do not depend on the query."""
     age = standard(np.array([glimpse.at.timestamp() for glimpse in seen.glimpses]), seen.candidate)
     return {
         "importance": weights.importance * np.array([glimpse.importance - 0.5 for glimpse in seen.glimpses]),
@@ -184,7 +184,7 @@ def _sum(parts: Mapping[str, Numbers]) -> Numbers:
 
 
 def _ordered(seen: Scene, total: Numbers, rows: Sequence[int]) -> list[int]:
-    """Best first; of equals, the newest."""
+    """Sort rows by score, best first; of equals, the newest."""
     worst = (-total).tolist()
     return sorted(rows, key=lambda row: (worst[row], -seen.glimpses[row].seq))
 
@@ -201,12 +201,12 @@ def _repeats(seen: Scene, rows: Sequence[int]) -> Numbers:
 
 
 def _form(text: str) -> str:
-    """The `normal_form` of a text, for most texts in a third of the time."""
+    """Return the `normal_form` of a text; for most texts in a third of the time."""
     return " ".join(text.split()).lower().removesuffix(".").rstrip() if text.isascii() else normal_form(text)
 
 
 def fuse(words: Sequence[Match], near: Sequence[Match], weights: Weights) -> list[Ranked]:
-    """Both lists normalised and summed by weight: the choice of candidates, and all a store without surroundings has.
+    """Normalise both lists and add them by weight, for the choice of candidates and for stores without neighbours.
 
     Equal scores are ordered by id, newest first. With only one list, its part is the whole score.
     """
@@ -222,13 +222,13 @@ def fuse(words: Sequence[Match], near: Sequence[Match], weights: Weights) -> lis
 
 
 def _relative(matches: Sequence[Match]) -> dict[str, float]:
-    """BM25 has no upper end, so the best match counts as 1."""
+    """Scale BM25 scores, which have no upper limit, so that the best match has 1."""
     best = max((match.score for match in matches), default=0.0)
     return {match.id: match.score / best if best > 0 else 1.0 for match in matches}
 
 
 def _spread(matches: Sequence[Match]) -> dict[str, float]:
-    """Similarities crowd together, so they are stretched over the range that the list covers.
+    """Stretch similarities, which lie close together, over the range that the list covers.
 
     The best keeps its own similarity: a list without any good match does not get a good score.
     """
@@ -240,11 +240,11 @@ def _spread(matches: Sequence[Match]) -> dict[str, float]:
 
 
 CONTRAST = 2.0
-"""How much it counts against an answer that somebody else than the one asked about has said the more similar thing."""
+"""Weight of the difference between the best memory of the speaker asked about and that of others."""
 HALFWAY, CONFIDENCE_STEEPNESS = 0.62, 9.0
-"""The similarity at which one is as sure as not, and how fast that changes around it."""
+"""The similarity at which the confidence is one half, and the steepness of its curve there."""
 WORDS_HALFWAY, WORDS_STEEPNESS = 0.6, 4.0
-"""The same for the share of telling words, when there is nothing else to go by."""
+"""The same for the share of distinctive words, if the query has no vector."""
 
 
 def confidence(seen: Scene, parsed: ParsedQuery, cover: float, *, by_words: bool) -> float:
@@ -273,7 +273,7 @@ Node = Mapping[str, Any]
 
 
 def grown(features: Sequence[str], trees: Sequence[Node]) -> Trees:
-    """Trees from the nested form that LightGBM's `dump_model` gives. Raises `ValueError` if one is too large."""
+    """Read trees from the output of LightGBM's `dump_model`. Raises `ValueError` if one is too large."""
     tables = [_table(tree) for tree in trees]
     nodes = max((len(feature) for feature, _, _, _ in tables), default=1)
     count = len(tables)
@@ -290,14 +290,14 @@ def grown(features: Sequence[str], trees: Sequence[Node]) -> Trees:
 
 
 def _table(tree: Node) -> tuple[list[int], list[float], list[int], list[float]]:
-    """A tree's inner nodes (feature, threshold, what stays on no) and the values of its leaves, from left to right."""
+    """Return a tree's inner nodes (feature, threshold, leaves that stay on no) and the values of its leaves."""
     feature: list[int] = []
     threshold: list[float] = []
     left: list[int] = []
     values: list[float] = []
 
     def walk(node: Node) -> int:
-        """The leaves below a node, as bits."""
+        """Return the leaves below a node, as bits."""
         if "leaf_value" in node:
             values.append(float(node["leaf_value"]))
             return 1 << (len(values) - 1)
@@ -320,34 +320,34 @@ def _table(tree: Node) -> tuple[list[int], list[float], list[int], list[float]]:
 
 
 class Tuned(Frozen):
-    """What is kept about an agent's ranking."""
+    """The stored settings of an agent's ranking."""
 
     multipliers: dict[str, Annotated[float, Field(ge=LEAST, le=MOST)]] = Field(default_factory=dict)
 
 
 class Tuning:
-    """What agents' credits have taught about ranking; read from the store once in a while."""
+    """The multipliers learned from the credits of each agent, kept in the settings of the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[Scope, tuple[datetime, Multipliers]] = {}
 
     def multipliers(self, scope: Scope, now: datetime) -> Multipliers:
-        """What the agent's scores are multiplied by, part by part; a minute old at most."""
+        """Return the multipliers of an agent's scores, by part; at most a minute old."""
         read, known = self._known.get(scope, (None, {}))
         if read is not None and abs(now - read) < FRESH:
             return known
         return self._remember(scope, now, self.read(scope))
 
     def read(self, scope: Scope) -> Multipliers:
-        """What the store says now; what it does not say, or nobody understands, leaves the defaults."""
+        """Read the multipliers from the store; without valid ones, the defaults stay in use."""
         try:
             return Tuned.model_validate_json(self._store.setting(_name(scope)) or "{}").multipliers
         except ValidationError:
             return {}
 
     def adopt(self, scope: Scope, now: datetime, multipliers: Multipliers) -> None:
-        """Use these from now on, in every process."""
+        """Store new multipliers, for every process."""
         self._store.set_setting(_name(scope), Tuned(multipliers=dict(multipliers)).model_dump_json())
         self._remember(scope, now, multipliers)
 

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from engram.errors import InvalidInput
+from engram.learning.events import with_latest_outcomes
 from engram.model import Clean, Hit, Recall
 from engram.ports import (
     Filter,
@@ -39,16 +40,16 @@ from engram.sharing.lenders import Lender, topic
 
 MAX_BUDGET = 1_000_000_000
 DISCOUNT = 0.8
-"""The weight of a hit of the wider query beside one of the query itself."""
+"""Factor of the scores of the expanded query."""
 LENDERS = "lenders"
-"""The field in which a recall notes whose memories it showed."""
+"""The field of a logged recall with the sources of the shared memories in it."""
 AWAY = "the vector database is away; found in the local mirror"
 POOL = 60
-"""How many matches each of words and vectors contributes."""
+"""Number of matches taken from each of words and vectors."""
 CANDIDATES = 60
-"""How many of these are compared closely, with their neighbours."""
+"""Number of these that are ranked closely, with their neighbours."""
 SEEN = 2
-"""How many neighbours on each side of a candidate are read; the nearest are candidates too."""
+"""Number of neighbours read on each side of a candidate; the nearest are candidates too."""
 
 Near = Callable[[Clean], Placed | None]
 
@@ -91,7 +92,9 @@ def recall(store: Store, scope: Scope, query: Clean, near: Near, request: Recall
     placed = near(parsed.text)
     with store.snapshot(scope) if isinstance(store, Snapshots) else nullcontext():
         found = find(store, scope, parsed, placed, request)
-        ranked = [one for one in order(store, scope, parsed, found, request) if one.score >= request.min_score]
+        first = fuse([*found.words.values()], [*found.near.values()], request.weights)
+        seen = compare(store, scope, parsed, found, first, request)
+        ranked = [one for one in order(parsed, found, first, seen, request) if one.score >= request.min_score]
         if request.group_by is None and request.budget_tokens is None:
             ranked = ranked[: request.k]
         memories = store.get(scope, [one.id for one in ranked])
@@ -120,13 +123,38 @@ def find(store: Store, scope: Scope, parsed: ParsedQuery, placed: Placed | None,
     return Matches({match.id: match for match in words}, {match.id: match for match in vectors}, placed)
 
 
-def order(store: Store, scope: Scope, parsed: ParsedQuery, found: Matches, request: RecallRequest) -> list[Ranked]:
-    """Rank the candidates for a query, best first."""
-    first = fuse([*found.words.values()], [*found.near.values()], request.weights)
+def compare(
+    store: Store,
+    scope: Scope,
+    parsed: ParsedQuery,
+    found: Matches,
+    first: Sequence[Ranked],
+    request: RecallRequest,
+) -> Scene | None:
+    """Compare the best candidates and their neighbours with the query; `None` if the store cannot read neighbours."""
     if not first or not isinstance(store, ReadsNeighbours):
-        return first
+        return None
     ids = [one.id for one in first[: max(CANDIDATES, 2 * request.k)]]
-    seen = compare(store, store, scope, parsed, found, ids, request.where)
+    glimpses = store.neighbours(scope, ids, SEEN, parsed.terms)
+    similar = {id: match.score for id, match in found.near.items()}
+    chosen = frozenset(ids) & {glimpse.id for glimpse in glimpses}
+    close = chosen | session_neighbours(glimpses, chosen)
+    unknown = close - similar.keys()
+    passing = Query(near=found.placed, where=request.where, among=unknown, limit=len(unknown))
+    others = store.search(scope, passing) if unknown else []
+    if found.placed is not None:
+        similar |= {match.id: match.score for match in others}
+    allowed = found.words.keys() | found.near.keys() | {match.id for match in others}
+    candidates = chosen | (close & allowed)
+    return scene(glimpses, candidates, similar, parsed, store.term_counts(scope, parsed.terms))
+
+
+def order(
+    parsed: ParsedQuery, found: Matches, first: list[Ranked], seen: Scene | None, request: RecallRequest
+) -> list[Ranked]:
+    """Rank the candidates for a query, best first; without a comparison, they stay as they were chosen `first`."""
+    if seen is None:
+        return first
     if not seen.candidate.any():
         return []  # forgotten since the search
     measured = features(seen, parsed)
@@ -134,32 +162,8 @@ def order(store: Store, scope: Scope, parsed: ParsedQuery, found: Matches, reque
     return rank(seen, measured, request.weights, request.ranker, sure)
 
 
-def compare(
-    store: Store,
-    surveys: ReadsNeighbours,
-    scope: Scope,
-    parsed: ParsedQuery,
-    found: Matches,
-    ids: Sequence[str],
-    where: Filter,
-) -> Scene:
-    """Compare the candidates and their neighbours with the query."""
-    glimpses = surveys.neighbours(scope, ids, SEEN, parsed.terms)
-    similar = {id: match.score for id, match in found.near.items()}
-    chosen = frozenset(ids) & {glimpse.id for glimpse in glimpses}
-    close = chosen | session_neighbours(glimpses, chosen)
-    unknown = close - similar.keys()
-    passing = Query(near=found.placed, where=where, among=unknown, limit=len(unknown))
-    others = store.search(scope, passing) if unknown else []
-    if found.placed is not None:
-        similar |= {match.id: match.score for match in others}
-    allowed = found.words.keys() | found.near.keys() | {match.id for match in others}
-    candidates = chosen | (close & allowed)
-    return scene(glimpses, candidates, similar, parsed, surveys.term_counts(scope, parsed.terms))
-
-
 def session_neighbours(glimpses: Sequence[RankingInput], ids: frozenset[str]) -> frozenset[str]:
-    """The ids next to one of these in the same session."""
+    """Return the ids next to one of these in the same session."""
     return frozenset(
         other.id
         for first, second in pairwise(in_order(glimpses))
@@ -213,13 +217,18 @@ def run_recall(
         search_scope = partial(_recall_expanded, query=query, wider=wider, names=names, near=near, request=request)
 
     hits, lent = search_scope(agent.store, agent.scope), dict[str, Lender]()
-    if shared:
+    if shared and sharing.ledger.has_entries():
         hits, lent = sharing.merge_hits(agent.scope, search_scope, hits)
     if lent:
         hits = select_hits(hits, request)
         sharing.log_hits(agent.scope, hits, lent)
     if hits:
         agent.store.touch(agent.scope, [hit.id for hit in hits if hit.id not in lent], at)
+    memories = with_latest_outcomes(agent.store, agent.scope, [hit.memory for hit in hits])
+    hits = [
+        hit if hit.memory is memory else hit.model_copy(update={"memory": memory})
+        for hit, memory in zip(hits, memories, strict=True)
+    ]
     return _log_recall(agent, hits, at, lent)
 
 
@@ -267,9 +276,7 @@ def _log_recall(agent: AgentContext, hits: Sequence[Hit], at: datetime, lent: Ma
         if lent:
             about = {LENDERS: {hit.id: topic(lent[hit.id].key) for hit in hits if hit.id in lent}}
         agent.store.log_recall(agent.scope, LoggedRecall(id, at, tuple(hit.id for hit in hits), noted, about))
-    fresh = agent.learning.with_latest_outcomes([hit.memory for hit in hits])
-    same = zip(hits, fresh, strict=True)
-    return Recall(id, [h if h.memory is m else h.model_copy(update={"memory": m}) for h, m in same])
+    return Recall(id, hits)
 
 
 Wanted = RecallRequest

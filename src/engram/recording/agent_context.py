@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engram.clock import Sources
+from engram.learning.events import with_latest_outcomes
 from engram.learning.service import Learning
 from engram.learning.state import Experience
 from engram.model import Memory
-from engram.ports import LoggedRecall, LogsRecalls, Query, Redactor, Scope, Store, arguments
+from engram.ports import Query, Redactor, Scope, Store
 from engram.recall.rank import Tuning
 from engram.recording.embedding import Embeddings
 from engram.recording.input import InputCleaner, RecentRecalls
@@ -85,10 +86,4 @@ class AgentContext:
         """Return the agent's own memories that a query finds; decisions with their latest outcomes."""
         ids = [match.id for match in self.store.search(self.scope, query)]
         found = [memory for memory in self.store.get(self.scope, ids) if memory is not None]
-        return self.learning.with_latest_outcomes(found)
-
-    def get_recall(self, id: str) -> LoggedRecall | None:
-        """Return what was shown to the agent under this id by a recall, a suggestion or a check."""
-        if not isinstance(self.store, LogsRecalls) or not arguments.is_id(id):
-            return None
-        return self.store.get_recall(self.scope, id)
+        return with_latest_outcomes(self.store, self.scope, found)

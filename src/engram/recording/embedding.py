@@ -28,7 +28,7 @@ from engram.ports import (
     is_unit,
 )
 from engram.telemetry import span
-from engram.text.passages import passages
+from engram.text.passages import LONGEST_WHOLE, passages
 
 RARE = 0.99
 """The quantile of the similarities of texts that have nothing in common by which scripts are compared."""
@@ -77,7 +77,8 @@ class Embeddings:
 
         Raises `ModelError`.
         """
-        texts = [split_clean(join_clean(memory.context, memory.text), passages) for memory in memories]
+        wholes = [join_clean(memory.context, memory.text) if memory.context else memory.text for memory in memories]
+        texts = [[whole] if len(whole) <= LONGEST_WHOLE else split_clean(whole, passages) for whole in wholes]
         contexts = [_situation(memory) for memory in memories]
         all_of_them = [text for own, context in zip(texts, contexts, strict=True) for text in [*own, *context]]
         rows, name = iter(self._vectors(all_of_them, "document")), self.embedder.identity

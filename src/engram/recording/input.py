@@ -7,7 +7,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -21,6 +21,7 @@ from engram.model import (
     Draft,
     Hit,
     Memory,
+    MemoryType,
     Origin,
     Provenance,
     Receipt,
@@ -37,29 +38,29 @@ from engram.text.terms import digest, normal_form
 MAX_JSON = 100_000
 MAX_TAGS = 100
 FIRST_TRUST = {Origin.SELF: 1.0, Origin.TOOL: 0.5, Origin.SHARED: 0.3, Origin.IMPORTED: 0.3}
-"""How far a memory is trusted by where it came from, unless the draft says it."""
+"""Trust in a memory by its origin, unless the draft sets it."""
 
 USUAL_ROLES = frozenset({"user", "assistant", "system", "tool"})
-"""Roles that say nothing but who spoke."""
+"""Roles that only tell who spoke."""
 
 REMEMBERED = 5000
 LEAST_WORDS = 4
-"""Shorter texts are repeated by chance."""
+"""Number of words below which a text may be repeated by chance."""
 
 Kinds = str | Iterable[str]
 _content: TypeAdapter[Content] = TypeAdapter(Content)
 _TOLD_APART = re.compile(r"\[(?:secret|personal):[a-z0-9-]+:[0-9a-f]{8}\]")
-"""A placeholder that differs for different values already."""
+"""A placeholder that already differs for different values."""
 
 
 class InputCleaner:
-    """Makes texts clean by one redactor. Everything raises `InvalidInput` for what cannot be used."""
+    """Check and redact arguments. Every method raises `InvalidInput` for values that cannot be used."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
 
     def clean(self, name: str, text: str) -> Clean:
-        """A text that says something, without its secrets; `name` says in errors what it is."""
+        """Redact a text that must not be empty; `name` is its name in error messages."""
         if not isinstance(text, str):
             raise InvalidInput(f"the {name} must be a text, not {type(text).__name__}")
         if not text.strip():
@@ -69,20 +70,20 @@ class InputCleaner:
         return self._redactor.clean([text])[0].text
 
     def maybe(self, name: str, text: str) -> Clean:
-        """The same, where nothing need be said."""
+        """Redact a text that may be empty."""
         return Clean("") if text is None or text == "" else self.clean(name, text)
 
     def handle(self, name: str, text: str) -> Clean:
-        """A name by which things are told apart: different ones stay different without their secrets."""
+        """Redact a name; different names stay different without their secrets."""
         self.clean(name, text)
         return handle(self._redactor, text).text
 
     def tags(self, tags: str | Iterable[str]) -> list[Clean]:
-        """Labels, as they are kept."""
+        """Redact tags, in the form in which they are stored."""
         return [self.clean("tag", tag.strip()) for tag in arguments.several("tags", tags)]
 
     def around(self, environment: str, tool: str, task_type: str, tags: str | Iterable[str]) -> Circumstances:
-        """The circumstances of an action."""
+        """Redact the circumstances of an action."""
         labels = tuple(self.clean("tag", tag) for tag in arguments.several("tags", tags))
         where, by = self.maybe("environment", environment), self.maybe("tool", tool)
         return Circumstances(where, by, self.maybe("task_type", task_type), labels)
@@ -96,7 +97,7 @@ class InputCleaner:
         as_of: When | None,
         session: str | None,
     ) -> Filter:
-        """Which memories are meant."""
+        """Return the filter for these arguments."""
         return Filter(
             kinds=frozenset(arguments.kind(kind) for kind in arguments.several("kinds", kinds)),
             tags=frozenset(self.tags(tags)),
@@ -108,7 +109,7 @@ class InputCleaner:
 
 
 def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) -> tuple[Entry, tuple[str, ...]]:
-    """The entry to store for a draft, and the names of the secrets taken out. Raises `InvalidInput`."""
+    """Return the entry to store for a draft, and the rules that redacted secrets in it. Raises `InvalidInput`."""
     _refuse_flaws(draft)
     said = _Redaction(redactor)
     text, context = said.of(draft.text), said.of(draft.context)
@@ -118,15 +119,19 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
     valid_from = draft.valid_from or min(happened, now)
     if draft.valid_until is not None and draft.valid_until <= valid_from:
         raise InvalidInput("valid_until must lie after the time it is valid from")
+    content, in_content = clean_json(redactor, {**draft.content}) if draft.content else ({}, ())
+    typed = _typed(draft.kind, cast(dict[str, Any], content))
+    metadata, in_metadata = clean_json(redactor, {**draft.metadata}) if draft.metadata else ({}, ())
+    said.found += (*in_content, *in_metadata)
     memory = Memory(
         id=sources.new_id(),
         agent=scope.agent,
         kind=draft.kind,
         text=text,
-        content=_typed(draft, said),
+        content=typed,
         context=context,
         tags=tags,
-        metadata=said.of_json(draft.metadata),
+        metadata=cast(dict[str, JsonValue], metadata),
         provenance=Provenance(
             author=said.of(scope.agent),
             session=said.handle(draft.session),
@@ -149,7 +154,7 @@ def prepare(draft: Draft, scope: Scope, redactor: Redactor, sources: Sources) ->
 
 
 def _origin(draft: Draft) -> Origin:
-    """What a tool said is not the agent's own word, even if nobody says so."""
+    """Return the origin of a draft; the output of a tool is never the agent's own word."""
     return Origin.TOOL if draft.origin == Origin.SELF and draft.role == "tool" else draft.origin
 
 
@@ -158,18 +163,18 @@ def _trust(draft: Draft) -> float:
 
 
 def rejected(error: EngramError) -> Receipt:
-    """The receipt of a draft that was not stored, and why."""
+    """Return the receipt of a draft that was not stored because of an error."""
     return Receipt(id=None, status="rejected", reason=str(error), code=error.code)
 
 
 def with_source(memory: Memory, source: str) -> Memory:
-    """The same memory, derived from another one."""
+    """Return the memory with another one among its sources."""
     sources = tuple(dict.fromkeys((*memory.provenance.sources, source)))
     return memory.model_copy(update={"provenance": memory.provenance.model_copy(update={"sources": sources})})
 
 
 def readable(memory: Memory) -> tuple[str, ...]:
-    """Everything in a memory that somebody else may have worded and a model may be shown, in order."""
+    """Return all texts of a memory that others may have written and a model may be shown, in order."""
     said, content = memory.provenance, memory.content.model_dump(mode="json", exclude={"kind"}, exclude_defaults=True)
     labels = (said.speaker, said.session, None if said.role in USUAL_ROLES else said.role)
     told_ = (*texts_in([*content.values()], names=True), *texts_in(dict(memory.metadata), names=True))
@@ -178,7 +183,7 @@ def readable(memory: Memory) -> tuple[str, ...]:
 
 
 def merge_key(memory: Memory) -> str | None:
-    """Equal for statements that say the same in the same context; events have none."""
+    """Return a key that is equal for equal statements in one context; `None` for kinds that never merge."""
     if memory.kind not in KNOWLEDGE_LIKE:
         return None
     content = json.dumps(comparable_content(memory.content), sort_keys=True)
@@ -186,7 +191,7 @@ def merge_key(memory: Memory) -> str | None:
 
 
 def handle(redactor: Redactor, name: str) -> Cleaned:
-    """A clean name for a session or a key; where a secret was taken out, a fingerprint takes its place."""
+    """Redact the name of a session or a key; a fingerprint in place of a secret keeps names different."""
     (cleaned,) = redactor.clean([name])
     if not cleaned.found or _TOLD_APART.search(cleaned.text):
         return cleaned
@@ -195,7 +200,7 @@ def handle(redactor: Redactor, name: str) -> Cleaned:
 
 
 class _Redaction:
-    """Cleans the parts of one draft and collects what was found."""
+    """Redact the parts of one draft and collect the rules that matched."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -210,25 +215,18 @@ class _Redaction:
         return None if text is None else self.of(text)
 
     def handle(self, name: str | None) -> Clean | None:
-        """A name by which things are told apart: different ones stay different without their secrets."""
+        """Redact a name; different names stay different without their secrets."""
         if name is None:
             return None
         cleaned = handle(self._redactor, name)
         self.found += cleaned.found
         return cleaned.text
 
-    def of_json(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        if not value:
-            return {}
-        cleaned, found = clean_json(self._redactor, dict(value))
-        self.found += found
-        return cleaned if isinstance(cleaned, dict) else {}
 
-
-def _typed(draft: Draft, said: _Redaction) -> Content:
-    given: dict[str, Any] = said.of_json(draft.content)
-    if given.setdefault("kind", draft.kind) != draft.kind:
-        raise InvalidInput(f"the content is of kind {given['kind']}, the draft of kind {draft.kind}; make them agree")
+def _typed(kind: MemoryType, given: dict[str, Any]) -> Content:
+    """Return the content of a memory of a kind. Raises `InvalidInput`."""
+    if given.setdefault("kind", kind) != kind:
+        raise InvalidInput(f"the content is of kind {given['kind']}, the draft of kind {kind}; make them agree")
     try:
         return _content.validate_python(given)
     except ValidationError as error:
@@ -266,7 +264,7 @@ def _refuse_label(name: str, value: str | None) -> None:
 
 
 def refuse_list(name: str, values: Sequence[str]) -> None:
-    """Raise `InvalidInput` for labels that cannot be kept."""
+    """Raise `InvalidInput` for labels that cannot be stored."""
     if len(values) > MAX_TAGS:
         raise InvalidInput(f"{len(values)} {name} were given, {MAX_TAGS} are the limit")
     for value in values:
@@ -287,14 +285,14 @@ def _refuse_json(name: str, value: Mapping[str, JsonValue]) -> None:
 
 
 class RecentRecalls:
-    """The texts that were recalled lately: an agent that repeats one of them has observed nothing new."""
+    """The texts that were recalled lately; an agent that repeats one of them has observed nothing new."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[Scope, str], str] = OrderedDict()
         self._lock = threading.Lock()
 
     def note(self, scope: Scope, hits: Iterable[Hit]) -> None:
-        """Remember what an agent was shown."""
+        """Note the hits that an agent was shown."""
         with self._lock:
             for hit in hits:
                 self._known[scope, _text_key(hit.memory)] = hit.id
@@ -302,7 +300,7 @@ class RecentRecalls:
                 self._known.popitem(last=False)
 
     def was_shown(self, scope: Scope, id: str) -> bool:
-        """Tell whether a memory was recalled lately."""
+        """Return true if a memory was recalled lately."""
         with self._lock:
             return any(known == id and owner == scope for (owner, _), known in self._known.items())
 

@@ -21,7 +21,7 @@ from engram.model import (
     Receipt,
     quality,
 )
-from engram.ports import Entry, Event, arguments, unstorable
+from engram.ports import Entry, Event, LoggedRecall, LogsRecalls, arguments, unstorable
 from engram.privacy.instructions import any_instruction
 from engram.recording.agent_context import AgentContext
 from engram.recording.input import prepare, readable, rejected, with_source
@@ -76,7 +76,8 @@ def record_decision(agent: AgentContext, draft: DecisionDraft, fields: Mapping[s
         "lent": draft.from_others or any(_from_others(agent, id) for id in based_on) or None,
     }
     text = f"{draft.action} → {draft.outcome}" if draft.outcome is not None else draft.action
-    agent.experience.flush(agent.scope)
+    if agent.scope in agent.experience.pending:
+        agent.experience.flush(agent.scope)
     given = _stored_fields(MemoryType.DECISION, draft.context, content)
     return record_items(agent, [text], {**given, **fields})[0]
 
@@ -100,7 +101,8 @@ def record_failure(agent: AgentContext, draft: FailureDraft, fields: Mapping[str
         "task_type": draft.task_type,
     }
     text = f"{signature} → solved by {draft.solution}" if draft.solution else signature
-    agent.experience.flush(agent.scope)
+    if agent.scope in agent.experience.pending:
+        agent.experience.flush(agent.scope)
     given = _stored_fields(MemoryType.FAILURE, draft.context, content)
     receipt = record_items(agent, [text], {**given, **fields})[0]
     if receipt.id is None:
@@ -114,7 +116,7 @@ def record_failure(agent: AgentContext, draft: FailureDraft, fields: Mapping[str
 
 
 def _stored_fields(kind: MemoryType, context: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a draft whose content is what was reported, without what was left out."""
+    """Return the fields of a draft with this content, without empty values."""
     given = {name: value for name, value in content.items() if value not in ("", None)}
     return {"kind": kind, "context": context, "content": given}
 
@@ -130,19 +132,26 @@ def credit_sources(agent: AgentContext, events: Sequence[Event]) -> None:
         agent.sharing.record_help(agent.scope, key, happened.by_source(decision, quality))
 
 
+def get_recall(agent: AgentContext, id: str) -> LoggedRecall | None:
+    """Return what was shown to the agent under this id by a recall, a suggestion or a check."""
+    if not isinstance(agent.store, LogsRecalls) or not arguments.is_id(id):
+        return None
+    return agent.store.get_recall(agent.scope, id)
+
+
 def _from_others(agent: AgentContext, id: str) -> bool:
-    """Tell whether what was shown under this id came from other agents, too."""
-    shown = agent.get_recall(id)
+    """Return true if what was shown under this id came from other agents, too."""
+    shown = get_recall(agent, id)
     return shown is not None and bool(shown.about.get("lent"))
 
 
-def _was_given(agent: AgentContext, id: str, by: datetime) -> bool:
+def _was_given(agent: AgentContext, id: str, shown: LoggedRecall | None, by: datetime) -> bool:
     """Tell whether the agent had been given this by a moment: a recall, a suggestion, a pattern, or a memory.
 
-    A suggestion that knew of nothing gave nothing. Verdicts are events of their own and are looked up where decisions
-    are counted.
+    `shown` is what was logged under the id. A suggestion that knew of nothing gave nothing. Verdicts are events of
+    their own and are looked up where decisions are counted.
     """
-    if (shown := agent.get_recall(id)) is not None:
+    if shown is not None:
         return shown.at <= by and shown.about.get(happened.SAYS) is not False
     if not arguments.is_id(id) or (memory := _find_readable(agent, id)) is None or memory.created_at > by:
         return False
@@ -171,8 +180,9 @@ def _prepare(agent: AgentContext, item: Item, fields: Mapping[str, Any]) -> tupl
         entry = replace(entry, memory=_cap_trust_by_sources(agent, entry.memory))
     if event is not None:
         if cited := happened.cited(event):
-            given = [id for id in cited if _was_given(agent, id, event.at)]
-            shown = [one for id in given if (one := agent.get_recall(id)) is not None]
+            logged = {id: get_recall(agent, id) for id in cited}
+            given = [id for id in cited if _was_given(agent, id, logged[id], event.at)]
+            shown = [one for id in given if (one := logged[id]) is not None]
             event = happened.with_given(event, given, happened.followed(shown, happened.text(event, "action")))
         entry = replace(entry, events=(event,))
     if entry.memory.provenance.origin != Origin.SELF and any_instruction(readable(entry.memory)):

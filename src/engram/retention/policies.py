@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from engram.errors import Conflict, InvalidInput
+from engram.learning.events import with_latest_outcomes
 from engram.memories import holds
 from engram.memories.episodic import OUTCOME
 from engram.memories.forgetting_curve import PINNED, CreditShare, credits_by_memory, strength
@@ -177,11 +178,11 @@ class _AgentRun:
         return found
 
     def _read(self) -> None:
-        store, learning = self.brain.store, self.brain.agent(self.scope.agent).learning
+        store = self.brain.store
         self.told = credits_by_memory(store.credits(self.scope, MOST_CREDITS))
         self.memories = {
             memory.id: memory
-            for memory in learning.with_latest_outcomes(list(erasure.iter_memories(store, self.scope)))
+            for memory in with_latest_outcomes(store, self.scope, list(erasure.iter_memories(store, self.scope)))
         }
 
     def forget(self, policy: RetentionPolicy, chosen: Sequence[Memory]) -> list[Retained]:

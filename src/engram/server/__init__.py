@@ -1,1 +1,1 @@
-"""Engram over HTTP: parse, one call of the engine, render."""
+"""The servers: the REST API, gRPC, MCP and the dashboard."""

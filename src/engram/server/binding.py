@@ -1,4 +1,4 @@
-"""Where a server listens, and how that is made safe: the same for every door."""
+"""The address of a server and the rule, shared by all servers, that it must be local or use TLS."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address, and who speaks TLS there."""
+    """An address to listen on, and its certificate."""
 
     host: str = HOST
     port: int = 0
     certfile: str | None = None
     keyfile: str | None = None
     behind_proxy: bool = False
-    """Whether somebody else ends TLS before anything comes here."""
+    """True if a proxy in front of the server terminates TLS."""
 
     def refuse_unsafe(self) -> None:
-        """Raises `ConfigError` if others could listen to what is said there."""
+        """Raise `ConfigError` if traffic could be intercepted: the address is neither local nor protected by TLS."""
         if (self.certfile is None) != (self.keyfile is None):
             raise ConfigError("TLS needs both a certificate and its key; give --certfile and --keyfile")
         if self.certfile is None and not is_loopback(self.host) and not self.behind_proxy:

@@ -1,4 +1,4 @@
-"""Keeps the memory of a process that serves for months as small as what it uses."""
+"""Return free memory to the operating system, so that a server that runs for months does not grow."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 SETTINGS = {M_ARENA_MAX: 2, M_MMAP_THRESHOLD: 256 * 1024, M_TRIM_THRESHOLD: 1024 * 1024}
 SECONDS = 15.0
-"""So often what is free is given back."""
+"""Seconds between two calls of `malloc_trim`."""
 
 
 @contextmanager
 def kept_small(seconds: float = SECONDS) -> Iterator[None]:
-    """While this runs, what the allocator keeps free is given back to the system, as far as it can tell."""
+    """Return free heap memory to the system regularly inside this context, if the allocator supports it."""
     ended = threading.Event()
 
     def trim() -> None:
@@ -36,10 +36,10 @@ def kept_small(seconds: float = SECONDS) -> Iterator[None]:
 
 
 def settle() -> bool:
-    """Tell the allocator of glibc to keep less of what is free; whether there is one.
+    """Configure glibc's allocator to keep less free memory; return False if there is another allocator.
 
-    Otherwise it keeps a heap for each thread and, once something large was freed, large things in them as well: what
-    one thread frees lies between what others use, and the process becomes several times as large as what is in use.
+    By default it has a heap for each thread and raises its threshold for large blocks, so that these are put into the
+    heaps, too: they fragment, and the process becomes several times as large as the memory in use.
     """
     if sys.platform != "linux":
         return False

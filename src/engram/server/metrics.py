@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus. No label names an agent, a key or a memory."""
+"""Prometheus metrics of the server. No label names an agent, a key or a memory."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 COUNTED_EVERY = 60.0
-"""Seconds for which what is in the database is not counted again, however often somebody asks."""
+"""Seconds for which the counts of the database are cached."""
 _FACTS = {
-    "memories": ("engram_memories", "Memories that are kept."),
+    "memories": ("engram_memories", "Memories in the database."),
     "agents": ("engram_agents", "Agents that have stored something."),
-    "events": ("engram_events", "Decisions, outcomes and whatever else was learned from."),
-    "bytes": ("engram_database_bytes", "How large the database is."),
+    "events": ("engram_events", "Decisions, outcomes and other events."),
+    "bytes": ("engram_database_bytes", "Size of the database in bytes."),
 }
 
 
 @dataclass(slots=True, eq=False)
 class _Stock:
-    """What is in the database, counted now and then."""
+    """A collector of counts of the database, which are cached."""
 
     store: Maintains
     clock: Callable[[], float]
@@ -41,7 +41,7 @@ class _Stock:
         if self._last is None or now - self._last >= COUNTED_EVERY:
             try:
                 facts = self.store.info()
-            except EngramError:  # `/readyz` tells of it; the other numbers are worth reading all the same
+            except EngramError:  # `/readyz` reports it; the other metrics are still useful
                 return
             counted = ((name, facts.get(name)) for name in _FACTS)
             self._found = tuple((name, number) for name, number in counted if isinstance(number, int | float))
@@ -54,24 +54,24 @@ class _Stock:
 
 
 class Metrics:
-    """The counters of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        Info("engram", "What runs here.", registry=self.registry).info({"version": __version__})
+        Info("engram", "Version of Engram.", registry=self.registry).info({"version": __version__})
         self.operations = Counter(
             "engram_operations", "Requests, by operation and status.", ["op", "status"], registry=self.registry
         )
         self.seconds = Histogram(
             "engram_operation_duration_seconds",
-            "How long requests took, by operation.",
+            "Duration of requests, by operation.",
             ["op"],
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.running = Gauge("engram_requests_in_progress", "Requests that are being answered.", registry=self.registry)
-        self.streams = Gauge("engram_event_streams", "Callers that listen to events.", registry=self.registry)
+        self.running = Gauge("engram_requests_in_progress", "Requests in progress.", registry=self.registry)
+        self.streams = Gauge("engram_event_streams", "Open event streams.", registry=self.registry)
         self.refused = Counter(
             "engram_refused",
             "Requests that were refused before the engine, by reason.",
@@ -79,13 +79,11 @@ class Metrics:
             registry=self.registry,
         )
 
-        self.waiting = Gauge(
-            "engram_queue_depth", "Requests that wait until one of the threads is free.", registry=self.registry
-        )
-        self.busy = Gauge("engram_threads_busy", "Threads that ask the database for a request.", registry=self.registry)
+        self.waiting = Gauge("engram_queue_depth", "Requests that wait for a free thread.", registry=self.registry)
+        self.busy = Gauge("engram_threads_busy", "Threads that run a request.", registry=self.registry)
 
     def watch(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
-        """Also tell what is in the database, if it can say so."""
+        """Add counts of the database, if the store provides them."""
         if isinstance(store, Maintains):
             self.registry.register(_Stock(store, clock))
 
@@ -95,5 +93,5 @@ class Metrics:
         self.seconds.labels(op).observe(seconds)
 
     def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return all metrics in the format of Prometheus."""
         return generate_latest(self.registry)

@@ -21,9 +21,9 @@ from engram.ports import KeepsApiKeys, Redactor, Scope, Store, arguments, reserv
 PREFIX = "eng"
 SECRET_BYTES = 32
 ID_BYTES = 9
-NOTED_EVERY = timedelta(minutes=1)
+LAST_USED_LAG = timedelta(minutes=1)
 """The most that `last_used` may lag behind, so that not every request writes to the database."""
-MOST_AGENTS = 1000
+MAX_AGENTS = 1000
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TOKEN = re.compile(rf"{PREFIX}_([0-9A-Za-z]{{4,32}})_([0-9A-Za-z]{{20,64}})", re.ASCII)
@@ -79,7 +79,7 @@ class Keys:
         if known is None or not same or not known[0].is_active(now):
             return None
         key = known[0]
-        if key.last_used is None or not timedelta(0) <= now - key.last_used < NOTED_EVERY:
+        if key.last_used is None or not timedelta(0) <= now - key.last_used < LAST_USED_LAG:
             self._store.note_key(key.id, last_used=now)
         return key
 
@@ -108,8 +108,8 @@ class Keys:
 
     def _agents(self, agents: str | Iterable[str]) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(arguments.several("agents", agents)))
-        if len(names) > MOST_AGENTS:
-            raise InvalidInput(f"a key is for {MOST_AGENTS} agents at most; make it for all with {EVERYONE!r}")
+        if len(names) > MAX_AGENTS:
+            raise InvalidInput(f"a key is for {MAX_AGENTS} agents at most; make it for all with {EVERYONE!r}")
         for name in names:
             if reserved(Scope(name).agent) or self._redactor.clean([name])[0].secrets:
                 raise InvalidInput(

@@ -23,14 +23,14 @@ from engram.sharing.lenders import LINEAGE, Sharing
 from engram.text.terms import digest, normal_form
 
 Names = str | Iterable[str]
-Several = list[Grant]
+GrantList = list[Grant]
 Uses = list[GrantUse]
-Lent = list[Source]
+SourceList = list[Source]
 Ids = list[str]
 Memories = list[Memory]
 BOTH = (Right.READ, Right.LEARN)
 PAGE = 1000
-MOST_USES = 100_000
+MAX_USES = 100_000
 
 
 class Grants:
@@ -66,8 +66,8 @@ class Grants:
         """
         if owner == self._scope.agent:
             raise InvalidInput("an agent needs no grant for its own knowledge; request it from another agent")
-        subject = self._subject(memories, patterns, domains, tags, everything=everything)
-        grant = self._draft(
+        subject = self._clean_subject(memories, patterns, domains, tags, everything=everything)
+        grant = self._new_grant(
             GrantState.REQUESTED, Scope(owner), self._scope.agent, "agent", subject, rights, expires, key
         )
         return self._ledger.add(grant.model_copy(update={"purpose": self._clean("purpose", purpose)}))
@@ -87,11 +87,11 @@ class Grants:
         key: str | None = None,
     ) -> Grant:
         """Offer knowledge to another agent; it is shared once that agent approves. `key` works as in `request`."""
-        subject = self._own(self._subject(memories, patterns, domains, tags, everything=everything))
-        receiver, audience = self._other(to)
+        subject = self._resolve_subject(self._clean_subject(memories, patterns, domains, tags, everything=everything))
+        receiver, audience = self._parse_receiver(to)
         if audience != "agent":
             raise InvalidInput("an offer is made to one agent; share with a group or everyone instead")
-        grant = self._draft(GrantState.OFFERED, self._scope, receiver, audience, subject, rights, expires, key)
+        grant = self._new_grant(GrantState.OFFERED, self._scope, receiver, audience, subject, rights, expires, key)
         return self._ledger.add(grant.model_copy(update={"purpose": self._clean("purpose", purpose)}))
 
     def share(
@@ -114,8 +114,8 @@ class Grants:
         `key` works as in `request`. Raises `NotFound` for a memory or pattern that does not exist, and `NotAllowed`
         if the grant does not allow resharing.
         """
-        subject = self._subject(memories, patterns, domains, tags, everything=everything)
-        receiver, audience = self._other(to)
+        subject = self._clean_subject(memories, patterns, domains, tags, everything=everything)
+        receiver, audience = self._parse_receiver(to)
         owner = self._scope
         if via:
             above = self.get(via)
@@ -124,8 +124,8 @@ class Grants:
             if audience == "agent" and receiver == above.owner:
                 raise InvalidInput(f"this knowledge belongs to {receiver} already; share it with another agent")
         else:
-            subject = self._own(subject)
-        grant = self._draft(GrantState.GRANTED, owner, receiver, audience, subject, rights, expires, key)
+            subject = self._resolve_subject(subject)
+        grant = self._new_grant(GrantState.GRANTED, owner, receiver, audience, subject, rights, expires, key)
         clean_purpose = self._clean("purpose", purpose) if purpose else Clean("")
         changes = {"purpose": clean_purpose, "via": via, "decided_at": grant.made_at}
         return self._ledger.add(grant.model_copy(update=changes))
@@ -133,7 +133,7 @@ class Grants:
     def approve(self, id: str, *, rights: Names | None = None, expires: When | timedelta | None = None) -> Grant:
         """Approve a request, with other rights and another end if these are given, or an offer as it is."""
         now, by = self._ledger.now(), self._scope.agent
-        changed, end = None if rights is None else self._rights(rights), self._end(expires)
+        changed, end = None if rights is None else self._rights(rights), self._expiry(expires)
         return self._ledger.change(id, by, lambda grant: consent.approved(grant, by, now, changed, end))
 
     def deny(self, id: str) -> Grant:
@@ -150,8 +150,8 @@ class Grants:
         ledger, by = self._ledger, self._scope.agent
         before = ledger.grant(id)
         if not before.involves(by):
-            raise consent.unknown(id)
-        grant = ledger.change(id, by, lambda known: consent.revoked(known, by, ledger.now()))
+            raise consent.no_such_grant(id)
+        grant = ledger.change(id, by, lambda current: consent.revoked(current, by, ledger.now()))
         with acting(by, grant=id):
             return self._quarantine_derived(grant, before)
 
@@ -164,10 +164,10 @@ class Grants:
                 quarantined: dict[str, JsonValue] = {**body, "quarantined": True}
                 ledger.set_imported_source(name, quarantined)
                 copies += len(self._store.search(Scope(name), Query(limit=1_000_000)))
-        had: dict[str, Several] = {}
+        had: dict[str, GrantList] = {}
         seen: dict[str, set[str]] = {}
         for each in (before, *ended[1:]):
-            used = self._sharing.uses(each.id, MOST_USES)
+            used = self._sharing.uses(each.id, MAX_USES)
             named = self._receivers(each) if each.state == GrantState.GRANTED else ()  # otherwise its uses name them
             for name in {use.agent for use in used}.union(named):
                 had.setdefault(name, []).append(each)
@@ -177,26 +177,26 @@ class Grants:
             moved += self._quarantine_at(Scope(name), had[name], seen.get(name, set()))
         return Revocation(grant=grant, quarantined=tuple(moved), copies=copies)
 
-    def _with_reshares(self, grant: Grant) -> Several:
+    def _with_reshares(self, grant: Grant) -> GrantList:
         """List a grant and every grant that reshares it, directly or through other grants."""
-        found, every = [grant], self._ledger.grants()
+        found, all_grants = [grant], self._ledger.grants()
         for each in found:
-            found += [other for other in every if other.via == each.id and other not in found]
+            found += [other for other in all_grants if other.via == each.id and other not in found]
         return found
 
-    def list(self, state: str | None = None) -> Several:
+    def list(self, state: str | None = None) -> GrantList:
         """List the grants that this agent gave, received, requested or was offered, with their current state."""
         now = self._ledger.now()
         wanted = None if state is None else _state(state)
-        found = [grant for grant in self._ledger.grants() if self._sees(grant)]
+        found = [grant for grant in self._ledger.grants() if self._may_see(grant)]
         shown = [grant.model_copy(update={"state": grant.state_at(now)}) for grant in found]
         return [grant for grant in shown if wanted in {None, grant.state}]
 
     def get(self, id: str) -> Grant:
         """Return one of the agent's grants in its current state. Raises `NotFound`."""
         grant = self._ledger.grant(id)
-        if not self._sees(grant):
-            raise consent.unknown(id)
+        if not self._may_see(grant):
+            raise consent.no_such_grant(id)
         return grant.model_copy(update={"state": grant.state_at(self._ledger.now())})
 
     def uses(self, id: str, limit: int = 1000) -> Uses:
@@ -205,11 +205,11 @@ class Grants:
         mine = {grant.owner, grant.made_by}
         return [use for use in self._sharing.uses(id, limit) if self._scope.agent in {use.agent, *mine}]
 
-    def sources(self) -> Lent:
+    def sources(self) -> SourceList:
         """List the sources that this agent may use, with the trust that each has earned."""
         return self._sharing.sources(self._scope)
 
-    def _quarantine_at(self, receiver: Scope, ended: Several, seen: set[str]) -> Ids:
+    def _quarantine_at(self, receiver: Scope, ended: GrantList, seen: set[str]) -> Ids:
         """Quarantine a receiver's memories that cite or repeat what ended grants covered, and derivations of them.
 
         Memories based only on what another grant still lets it read stay.
@@ -220,7 +220,7 @@ class Grants:
         theirs = {memory.id for memory in self._store.get(receiver, sorted(cited)) if memory is not None}
         foreign = {memory.id for memory in self._store.get(owner, sorted(cited - theirs)) if memory is not None}
         gone = self._unreadable(receiver, foreign | ((cited - theirs) & seen))
-        taken = {id for each in ended for id in self._repeats(receiver, mine, each)}
+        taken = {id for each in ended for id in self._verbatim_repeats(receiver, mine, each)}
         gone |= taken
         while fresh := {m.id for m in derived if m.id not in taken and gone & {*m.provenance.sources}}:
             taken |= fresh
@@ -235,22 +235,24 @@ class Grants:
             ids = ids - {memory.id for memory in lender.store.get(lender.scope, sorted(ids)) if memory is not None}
         return ids
 
-    def _repeats(self, receiver: Scope, mine: Memories, grant: Grant) -> Ids:
+    def _verbatim_repeats(self, receiver: Scope, mine: Memories, grant: Grant) -> Ids:
         """List memories that repeat, word for word, what a grant let the receiver read, written while it was in force.
 
         Nothing else is compared: a match would reveal that a guess about unshared text was right. Decisions and
         failures are left out: they are the receiver's own experience, whatever their wording.
         """
-        chain = self._chain(grant)
+        chain = self._reshare_chain(grant)
         if not chain or not all(Right.READ in each.rights for each in chain):
             return []
         starts = [(each.decided_at if each.state == GrantState.GRANTED else None) or each.made_at for each in chain]
         ends = [each.decided_at for each in chain if each.state == GrantState.REVOKED]
         ends += [each.expires_at for each in chain]
-        known = [end for end in ends if end is not None]
+        end_times = [end for end in ends if end is not None]
         statements = [memory for memory in mine if event_of(memory) is None]
-        meanwhile = [m for m in statements if m.created_at >= max(starts) and all(m.created_at <= end for end in known)]
-        if not meanwhile:
+        written_then = [
+            m for m in statements if m.created_at >= max(starts) and all(m.created_at <= end for end in end_times)
+        ]
+        if not written_then:
             return []
         owner, covered = Scope(grant.owner), self._sharing.covered(chain)
         shared = self._all(owner) if covered is None else self._store.get(owner, sorted(covered))
@@ -260,16 +262,16 @@ class Grants:
                 by_text.setdefault(normal_form(memory.text), []).append(memory)
         same = {
             m.id: [one.id for one in by_text.get(normal_form(m.text), ()) if one.created_at <= m.created_at]
-            for m in meanwhile
+            for m in written_then
         }
         unreadable = self._unreadable(receiver, {id for ids in same.values() for id in ids})
         return [id for id, ids in same.items() if not unreadable.isdisjoint(ids)]
 
-    def _chain(self, grant: Grant) -> Several:
+    def _reshare_chain(self, grant: Grant) -> GrantList:
         """List a grant and the grants it reshares; empty if one of these no longer exists."""
-        every, chain = {each.id: each for each in self._ledger.grants()}, [grant]
-        while chain[-1].via in every:
-            chain.append(every[chain[-1].via])
+        grants, chain = {each.id: each for each in self._ledger.grants()}, [grant]
+        while chain[-1].via in grants:
+            chain.append(grants[chain[-1].via])
         return [] if chain[-1].via else chain
 
     def _drop_copies(self, scope: Scope, ids: Ids) -> None:
@@ -303,7 +305,7 @@ class Grants:
         names = self._store.agents()
         return [name for name in names if not reserved(name)]
 
-    def _sees(self, grant: Grant) -> bool:
+    def _may_see(self, grant: Grant) -> bool:
         if grant.involves(self._scope.agent) or grant.audience == "everyone":
             return True
         return grant.audience == "group" and self._scope.agent in self._ledger.groups().get(grant.receiver, ())
@@ -315,7 +317,7 @@ class Grants:
             if not any(chain[0].id == above.id for chain in chains):
                 raise NotAllowed(f"grant {above.id!a} does not let you reshare with the right `{right}`")
 
-    def _own(self, subject: Subject) -> Subject:
+    def _resolve_subject(self, subject: Subject) -> Subject:
         """Check that this agent has what a subject names, and resolve its pattern names. Raises `NotFound`."""
         for id, memory in zip(subject.memories, self._store.get(self._scope, subject.memories), strict=True):
             if memory is None:
@@ -323,7 +325,7 @@ class Grants:
         names = tuple(self._sharing.resolve_pattern(self._scope, name) for name in subject.patterns)
         return subject.model_copy(update={"patterns": names})
 
-    def _draft(
+    def _new_grant(
         self,
         state: GrantState,
         owner: Scope,
@@ -350,10 +352,12 @@ class Grants:
             state=state,
             made_by=self._scope.agent,
             made_at=self._ledger.now(),
-            expires_at=self._end(expires),
+            expires_at=self._expiry(expires),
         )
 
-    def _subject(self, memories: Names, patterns: Names, domains: Names, tags: Names, *, everything: bool) -> Subject:
+    def _clean_subject(
+        self, memories: Names, patterns: Names, domains: Names, tags: Names, *, everything: bool
+    ) -> Subject:
         return consent.subject_of(
             arguments.several("memories", memories),
             [self._clean("pattern", name) for name in arguments.several("patterns", patterns)],
@@ -362,7 +366,7 @@ class Grants:
             everything=everything,
         )
 
-    def _other(self, to: str) -> tuple[str, Literal["agent", "group", "everyone"]]:
+    def _parse_receiver(self, to: str) -> tuple[str, Literal["agent", "group", "everyone"]]:
         receiver, audience = consent.audience_of(to)
         if audience == "agent" and receiver == self._scope.agent:
             raise InvalidInput("an agent needs no grant for its own knowledge; share it with another agent")
@@ -376,7 +380,7 @@ class Grants:
         except ValueError:
             raise InvalidInput(f"rights are {', '.join(Right)}, not {given!a}") from None
 
-    def _end(self, expires: When | timedelta | None) -> datetime | None:
+    def _expiry(self, expires: When | timedelta | None) -> datetime | None:
         if isinstance(expires, timedelta):
             end: datetime | None = self._ledger.now() + expires
         else:

@@ -49,6 +49,13 @@ class Ledger:
         """Return the time, at least that of the newest entry: an expired grant stays expired if clocks are set back."""
         return max(self._sources.now(), self._newest)
 
+    def has_entries(self) -> bool:
+        """Return true if there is any grant or imported source; the log is only read while none is known."""
+        with self._lock:
+            if not (self._grants or self._imported_sources):
+                self._read()
+            return bool(self._grants or self._imported_sources)
+
     def grants(self) -> list[Grant]:
         """List all grants, oldest first."""
         with self._lock:
@@ -72,30 +79,30 @@ class Ledger:
         """Return the grant with this id. Raises `NotFound`."""
         with self._lock:
             self._read()
-            known = self._grants.get(id)
-        if known is None:
-            raise unknown(id)
-        return known
+            found = self._grants.get(id)
+        if found is None:
+            raise no_such_grant(id)
+        return found
 
     def add(self, grant: Grant) -> Grant:
         """Add a grant, or return the existing one if it is the same. Raises `Conflict` if its id belongs to another."""
         if self._append(f"{grant.id}:1", GRANT, grant.id, grant.model_dump(mode="json") | {BY: grant.made_by}):
             return grant
-        known = self.grant(grant.id)
-        if any(getattr(known, name) != getattr(grant, name) for name in _NEVER_CHANGED):
+        existing = self.grant(grant.id)
+        if any(getattr(existing, name) != getattr(grant, name) for name in _IMMUTABLE):
             raise Conflict("this key belongs to another grant; use a new one")
-        return known
+        return existing
 
     def change(self, id: str, by: str, decide: Callable[[Grant], Grant]) -> Grant:
         """Write the next version of a grant on behalf of `by`; `decide` gets the newest version and may raise."""
         while True:
-            known = self.grant(id)
-            fresh = decide(known)
-            if fresh == known:
-                return known
-            fresh = fresh.model_copy(update={"version": known.version + 1})
-            if self._append(f"{id}:{fresh.version}", GRANT, id, fresh.model_dump(mode="json") | {BY: by}):
-                return fresh
+            current = self.grant(id)
+            changed = decide(current)
+            if changed == current:
+                return current
+            changed = changed.model_copy(update={"version": current.version + 1})
+            if self._append(f"{id}:{changed.version}", GRANT, id, changed.model_dump(mode="json") | {BY: by}):
+                return changed
 
     def reword(self, id: str, by: str, rewrite: Callable[[Grant], Grant]) -> bool:
         """Replace the text of a grant and delete its earlier versions; return `True` if the text changed.
@@ -162,10 +169,10 @@ class Ledger:
             if (
                 chain is not None
                 and grant.owner != receiver
-                and _reaches(grant, receiver, groups)
+                and _is_received_by(grant, receiver, groups)
                 and all(right in each.rights and each.state_at(now) == GrantState.GRANTED for each in chain)
                 and all(Right.RESHARE in each.rights for each in chain[1:])
-                and all(_reaches(above, below.made_by, groups) for below, above in pairwise(chain))
+                and all(_is_received_by(above, below.made_by, groups) for below, above in pairwise(chain))
             ):
                 found.append(chain)
         return found, imported
@@ -216,7 +223,7 @@ def grant_of(event: Event) -> Grant:
     return Grant.model_validate({name: value for name, value in event.body.items() if name != BY})
 
 
-_NEVER_CHANGED = ("owner", "receiver", "audience", "subject", "purpose", "via", "made_by")
+_IMMUTABLE = ("owner", "receiver", "audience", "subject", "purpose", "via", "made_by")
 """The fields that are the same in all versions of a grant."""
 
 
@@ -231,7 +238,7 @@ def _chain(grant: Grant, grants: dict[str, Grant]) -> tuple[Grant, ...] | None:
     return tuple(chain)
 
 
-def _reaches(grant: Grant, agent: str, groups: dict[str, tuple[int, frozenset[str]]]) -> bool:
+def _is_received_by(grant: Grant, agent: str, groups: dict[str, tuple[int, frozenset[str]]]) -> bool:
     if grant.audience == "everyone":
         return True
     if grant.audience == "group":
@@ -239,7 +246,7 @@ def _reaches(grant: Grant, agent: str, groups: dict[str, tuple[int, frozenset[st
     return grant.receiver == agent
 
 
-def unknown(id: str) -> NotFound:
+def no_such_grant(id: str) -> NotFound:
     """Make the error for a grant that does not exist or that the caller may not see; they are not distinguished."""
     return NotFound(f"there is no grant {id!a}", hint=Hint("grant list"))
 
@@ -313,7 +320,7 @@ def denied(grant: Grant, by: str, now: datetime) -> Grant:
 def revoked(grant: Grant, by: str, now: datetime) -> Grant:
     """Return a grant as revoked by its owner, its receiver or the agent that made it."""
     if not grant.involves(by):
-        raise unknown(grant.id)
+        raise no_such_grant(grant.id)
     if grant.state in {GrantState.REVOKED, GrantState.DENIED}:
         return grant
     return grant.model_copy(update={"state": GrantState.REVOKED, "decided_at": now})
@@ -321,7 +328,7 @@ def revoked(grant: Grant, by: str, now: datetime) -> Grant:
 
 def _check_decider(grant: Grant, by: str, decision: str) -> None:
     if not grant.involves(by):
-        raise unknown(grant.id)
+        raise no_such_grant(grant.id)
     decider = grant.receiver if grant.made_by == grant.owner else grant.owner
     if by != decider:
         raise NotAllowed(f"{decider!a} has to {decision} grant {grant.id}, not {by!a}")

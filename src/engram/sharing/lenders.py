@@ -34,16 +34,16 @@ INSTALLATION = "installation"
 SINCE = "since"
 """Field of an imported source with the time of the last unsigned import."""
 LENT = frozenset({Origin.SHARED, Origin.IMPORTED})
-FIRST_TRUST = Beta(1.5, 3.5)
+INITIAL_TRUST = Beta(1.5, 3.5)
 """The trust of a source before it has helped or hindered: 0.3 on average."""
-LEAST_WEIGHT = 0.6
+MIN_WEIGHT = 0.6
 """The factor on the score of a shared memory whose source has no trust at all."""
 MOST = 1_000_000
-NAMED = 20
+MOST_LISTED = 20
 LENSES = 64
 UNSIGNED = "unsigned"
 """The voice of all unsigned imports together, since an unsigned file can claim any author."""
-SHOWING = frozenset({"recall", "list"})
+SHOWING_ACTIONS = frozenset({"recall", "list"})
 """The uses of a grant that show memories to its receiver."""
 TRUST, USED = "source", "use"
 _DOMAINS = frozenset({MemoryType.KNOWLEDGE, MemoryType.DECISION, MemoryType.FAILURE})
@@ -65,7 +65,7 @@ class Lender:
     since: datetime | None = None
     """The time from which its help counts, if nothing proves that earlier imports came from the same source."""
 
-    def as_lent(self, memory: Memory, trust: float) -> Memory:
+    def as_shared(self, memory: Memory, trust: float) -> Memory:
         """Return a memory as the reader sees it: with its owner and origin, and trusted no more than its source."""
         provenance = memory.provenance.model_copy(update={"origin": self.origin})
         changes = {"agent": self.name, "provenance": provenance, "trust": min(memory.trust, trust)}
@@ -98,8 +98,6 @@ class Sharing:
         self._fields: dict[tuple[str, str], tuple[str, ...]] = {}
         self._met: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
-
-    # Sources -------------------------------------------------------------------------------------------
 
     def lenders(self, reader: Scope, right: Right) -> list[Lender]:
         """List the sources that an agent may now read or learn from."""
@@ -161,8 +159,6 @@ class Sharing:
         learning = Learning(view, scope, Experience(view), self._sources, self._near, self._clean)
         learning.voice = owner
         return Lender(owner, f"agent:{owner}", f"{chain[0].id}:copy", scope, view, learning, Origin.SHARED, chain)
-
-    # Coverage ------------------------------------------------------------------------------------------
 
     def covered(self, chain: Sequence[Grant]) -> frozenset[str] | None:
         """Return the memories covered by a grant and by every grant that it reshares; `None` for everything."""
@@ -249,7 +245,7 @@ class Sharing:
         ]
         found = find_patterns(word, every)
         if len(found) > 1:
-            names = ", ".join(each.name for each in found[:NAMED])
+            names = ", ".join(each.name for each in found[:MOST_LISTED])
             raise InvalidInput(f"{word!a} can mean several patterns; say which: {names}")
         if not found:
             raise NotFound(f"there is no pattern {word!a}", hint=Hint("memory patterns"))
@@ -257,7 +253,7 @@ class Sharing:
 
     def _labels(self, owner: Scope, ids: Sequence[str]) -> Iterator[str]:
         """Yield the tags and domains of the first few of these memories."""
-        for memory in self._store.get(owner, ids[:NAMED]):
+        for memory in self._store.get(owner, ids[:MOST_LISTED]):
             if memory is not None:
                 yield from (*memory.tags, *_domains(memory))
 
@@ -280,13 +276,11 @@ class Sharing:
             if memory is not None and any(domain and domain <= _context_words(memory) for domain in domains)
         }
 
-    # Use and trust -------------------------------------------------------------------------------------
-
     def log_use(self, reader: Scope, lender: Lender, action: str, count: int, ids: Iterable[str] = ()) -> None:
         """Log a use of a lender's knowledge under every grant that allowed it."""
         if not count:
             return
-        some, now = list(ids)[:NAMED], self._sources.now()
+        some, now = list(ids)[:MOST_LISTED], self._sources.now()
         body: dict[str, JsonValue] = {"agent": reader.agent, "action": action, "count": count, "ids": [*some]}
         events = [
             Event(self._sources.new_id(), USED, now, grant.id, f"{USED}:{grant.id}", body | {"owner": grant.owner})
@@ -304,7 +298,7 @@ class Sharing:
                 action=str(event.body["action"]),
                 at=event.at,
                 count=int(str(event.body["count"])),
-                memories=tuple(str(id) for id in _list(event.body.get("ids"))),
+                memories=tuple(str(id) for id in _as_list(event.body.get("ids"))),
             )
             for event in self._store.events_by_topic(USES, f"{USED}:{grant}", limit)
         ]
@@ -314,7 +308,7 @@ class Sharing:
         for lender in self.lenders(reader, Right.READ):
             (memory,) = lender.store.get(lender.scope, [id])
             uses = self.uses(lender.grants[0].id) if lender.grants and memory is not None else []
-            if any(use.agent == reader.agent and use.action in SHOWING and id in use.memories for use in uses):
+            if any(use.agent == reader.agent and use.action in SHOWING_ACTIONS and id in use.memories for use in uses):
                 return True
             if memory is not None and not lender.grants and memory.access_count > 0:
                 return True
@@ -322,7 +316,7 @@ class Sharing:
 
     def trust(self, reader: Scope, key: str, since: datetime | None = None) -> Beta:
         """Return an agent's trust in a source, from how much it helped (`since` a time, if given) and hindered."""
-        belief = FIRST_TRUST
+        belief = INITIAL_TRUST
         for event in self._store.events_by_topic(reader, topic(key), 1000):
             helped, hindered = (float(str(event.body.get(name, 0))) for name in ("helped", "hindered"))
             proven = since is None or event.at >= since
@@ -352,25 +346,23 @@ class Sharing:
                     kind="grant" if lender.grants else "import",
                     id=lender.id,
                     trust=round(belief.mean, 4),
-                    helped=belief.a - FIRST_TRUST.a,
-                    hindered=belief.b - FIRST_TRUST.b,
+                    helped=belief.a - INITIAL_TRUST.a,
+                    hindered=belief.b - INITIAL_TRUST.b,
                     memories=len(lender.store.search(lender.scope, Query(limit=MOST))),
                 )
             )
         return found
-
-    # Reading -------------------------------------------------------------------------------------------
 
     def get_shared(self, reader: Scope, ids: Sequence[str], action: str) -> dict[str, Memory]:
         """Return shared memories by id, as far as the agent may read them, and log the use."""
         found: dict[str, Memory] = {}
         missing = list(ids)
         for lender in self.lenders(reader, Right.READ) if missing else []:
-            lent = [memory for memory in lender.store.get(lender.scope, missing) if memory is not None]
-            if lent:
+            shared = [memory for memory in lender.store.get(lender.scope, missing) if memory is not None]
+            if shared:
                 trust = self.trust(reader, lender.key, lender.since).mean
-                found |= {memory.id: lender.as_lent(memory, trust) for memory in lent}
-                self.log_use(reader, lender, action, len(lent), [memory.id for memory in lent])
+                found |= {memory.id: lender.as_shared(memory, trust) for memory in shared}
+                self.log_use(reader, lender, action, len(shared), [memory.id for memory in shared])
                 missing = [id for id in missing if id not in found]
         return found
 
@@ -379,10 +371,10 @@ class Sharing:
         found = []
         for lender in self.lenders(reader, Right.READ):
             ids = [match.id for match in lender.store.search(lender.scope, query)]
-            lent = [memory for memory in lender.store.get(lender.scope, ids) if memory is not None]
-            trust = self.trust(reader, lender.key, lender.since).mean if lent else 0.0
-            found += [lender.as_lent(memory, trust) for memory in lent]
-            self.log_use(reader, lender, "list", len(lent), ids)
+            shared = [memory for memory in lender.store.get(lender.scope, ids) if memory is not None]
+            trust = self.trust(reader, lender.key, lender.since).mean if shared else 0.0
+            found += [lender.as_shared(memory, trust) for memory in shared]
+            self.log_use(reader, lender, "list", len(shared), ids)
         return found
 
     def merge_hits(
@@ -393,28 +385,28 @@ class Sharing:
         The score of a shared hit is reduced by the lack of trust in its source; every memory appears once.
         """
         known = {hit.id for hit in own}
-        merged, lent = list(own), dict[str, Lender]()
+        merged, shared = list(own), dict[str, Lender]()
         for lender in self.lenders(reader, Right.READ):
             found = [hit for hit in search(lender.store, lender.scope) if hit.id not in known]
             if not found:
                 continue
             trust = self.trust(reader, lender.key, lender.since).mean
-            weight = LEAST_WEIGHT + (1 - LEAST_WEIGHT) * trust
+            weight = MIN_WEIGHT + (1 - MIN_WEIGHT) * trust
             for hit in found:
                 known.add(hit.id)
-                lent[hit.id] = lender
-                memory = lender.as_lent(hit.memory, trust)
+                shared[hit.id] = lender
+                memory = lender.as_shared(hit.memory, trust)
                 why = {**hit.why, "source": lender.key, "source_trust": round(trust, 3)}
                 merged.append(hit.model_copy(update={"memory": memory, "score": hit.score * weight, "why": why}))
-        return sorted(merged, key=lambda hit: -hit.score) if lent else merged, lent
+        return sorted(merged, key=lambda hit: -hit.score) if shared else merged, shared
 
-    def log_hits(self, reader: Scope, shown: Sequence[Hit], lent: Mapping[str, Lender]) -> None:
+    def log_hits(self, reader: Scope, shown: Sequence[Hit], shared: Mapping[str, Lender]) -> None:
         """Log the lenders whose memories were shown."""
         by_lender: dict[str, list[str]] = {}
-        lenders = {lender.id: lender for lender in lent.values()}
+        lenders = {lender.id: lender for lender in shared.values()}
         for hit in shown:
-            if hit.id in lent:
-                by_lender.setdefault(lent[hit.id].id, []).append(hit.id)
+            if hit.id in shared:
+                by_lender.setdefault(shared[hit.id].id, []).append(hit.id)
         for id, ids in by_lender.items():
             self.log_use(reader, lenders[id], "recall", len(ids), ids)
             if not lenders[id].grants:
@@ -449,7 +441,7 @@ def topic(key: str) -> str:
     return digest(TRUST, key)
 
 
-def _list(value: JsonValue) -> list[JsonValue]:
+def _as_list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 

@@ -23,7 +23,7 @@ from engram.sharing.lenders import Lender, Sharing, topic
 P = TypeVar("P", FailurePattern, SuccessPattern, DecisionTemplate)
 Type = Literal["failure", "success", "decision"]
 TYPES: tuple[Type, ...] = ("failure", "success", "decision")
-SEEN, APPLIED = "patterns", "apply"
+LISTED, APPLIED = "patterns", "apply"
 """The actions in the log of uses: patterns were listed, or one was applied."""
 
 
@@ -40,9 +40,9 @@ class SharedPatterns:
 
         `owner` limits the list to one source, `imports` to imported files.
         """
-        shown = self._shown(frozenset(types), owner, imports)
-        self._log(shown, SEEN)
-        self._note(shown)
+        shown = self._find(frozenset(types), owner, imports)
+        self._log(shown, LISTED)
+        self._record_shown(shown)
         return [pattern for _, pattern in shown]
 
     def failures(self) -> Patterns:
@@ -55,24 +55,24 @@ class SharedPatterns:
         With `words`, if none has this name, find the one pattern that `name` describes. Raises `InvalidInput` if
         several match.
         """
-        known = self._shown(frozenset(TYPES), owner, False)
-        shown = [(lender, each) for lender, each in known if _named(each, name)]
+        known = self._find(frozenset(TYPES), owner, False)
+        shown = [(lender, each) for lender, each in known if _has_name(each, name)]
         if words and not shown:
-            shown = _about(name, known)
+            shown = _find_described(name, known)
         self._log(shown, APPLIED)
-        self._note(shown)
+        self._record_shown(shown)
         return [pattern for _, pattern in shown]
 
     def checks(self, *, imports: bool = False) -> Checks:
         """List the prevention checks of others, by source and name."""
-        shown = self._shown(frozenset({"failure"}), None, imports)
+        shown = self._find(frozenset({"failure"}), None, imports)
         found = [
             (lender, each, SharedCheck(source=each.source, check=check))
             for lender, each in shown
             if isinstance(each.pattern, FailurePattern)
             for check in each.pattern.prevention_checks
         ]
-        self._log([(lender, each) for lender, each, _ in found], SEEN)
+        self._log([(lender, each) for lender, each, _ in found], LISTED)
         return sorted((one for _, _, one in found), key=lambda one: (one.source.name, one.check.name, one.check.id))
 
     def all_failures(self) -> Failures:
@@ -98,22 +98,24 @@ class SharedPatterns:
         if own is not None:
             self._learning.show_patterns([own.pattern_id], lent=False)
             return own
-        shown = [each for each in self._shown(frozenset({"failure"}), None, False) if _named(each[1], name)][:1]
-        self._log(shown, SEEN)
-        return next((each for each in _flat(shared for _, shared in shown) if isinstance(each, FailurePattern)), None)
+        shown = [each for each in self._find(frozenset({"failure"}), None, False) if _has_name(each[1], name)][:1]
+        self._log(shown, LISTED)
+        return next(
+            (each for each in _with_sources(shared for _, shared in shown) if isinstance(each, FailurePattern)), None
+        )
 
     def _others(self, kind: type[P]) -> Iterable[P]:
         types = {FailurePattern: "failure", SuccessPattern: "success", DecisionTemplate: "decision"}
-        return [each for each in _flat(self.list((types[kind],))) if isinstance(each, kind)]
+        return [each for each in _with_sources(self.list((types[kind],))) if isinstance(each, kind)]
 
     def owners(self) -> frozenset[str]:
         """Return the names of the sources that this agent may learn from now."""
         return frozenset(lender.name for lender in self._sharing.lenders(self._scope, Right.LEARN))
 
-    def _shown(self, types: frozenset[str], owner: str | None, imports: bool) -> Shown:
+    def _find(self, types: frozenset[str], owner: str | None, imports: bool) -> Found:
         found: dict[tuple[str, str, str], tuple[Lender, SharedPattern]] = {}
         reshared = {lender.id for lender in self._sharing.lenders(self._scope, Right.RESHARE) if lender.grants}
-        attempts = _Own(self._learning)
+        attempts = _OwnAttempts(self._learning)
         for lender in self._sharing.lenders(self._scope, Right.LEARN):
             if (owner is not None and lender.name != owner) or (imports and lender.grants):
                 continue
@@ -124,32 +126,32 @@ class SharedPatterns:
                 trust=self._sharing.trust(self._scope, lender.key, lender.since).mean,
                 reshare=lender.id in reshared,
             )
-            for each in _patterns(lender, types):
+            for each in _patterns_of(lender, types):
                 key = (lender.key, type(each).__name__, each.pattern_id)
                 if key not in found or _evidence(each) > _evidence(found[key][1].pattern):
-                    found[key] = (lender, _shared(source, each, attempts.attempts))
+                    found[key] = (lender, _shared_pattern(source, each, attempts.attempts))
         return list(found.values())
 
-    def _note(self, shown: Shown) -> None:
+    def _record_shown(self, shown: Found) -> None:
         """Record that the agent was shown these patterns, and their sources."""
         sources: dict[str, list[str]] = {}
         for lender, each in shown:
             sources.setdefault(each.pattern.pattern_id, []).append(topic(lender.key))
         self._learning.show_patterns(sources, lent=True, sources=sources)
 
-    def _log(self, shown: Shown, action: str) -> None:
+    def _log(self, shown: Found, action: str) -> None:
         by_lender: dict[str, list[SharedPattern]] = {}
         lenders = {lender.id: lender for lender, _ in shown}
         for lender, each in shown:
             by_lender.setdefault(lender.id, []).append(each)
         for id, patterns in by_lender.items():
-            ids = dict.fromkeys(episode for each in patterns for episode in _episodes(each.pattern))
+            ids = dict.fromkeys(episode for each in patterns for episode in _episodes_of(each.pattern))
             self._sharing.log_use(self._scope, lenders[id], action, len(patterns), ids)
 
 
 Patterns = list[SharedPattern]
 Checks = list[SharedCheck]
-Shown = list[tuple[Lender, SharedPattern]]
+Found = list[tuple[Lender, SharedPattern]]
 Pattern = FailurePattern | SuccessPattern | DecisionTemplate
 Failures = list[FailurePattern]
 Successes = list[SuccessPattern]
@@ -157,7 +159,7 @@ Templates = list[DecisionTemplate]
 PreventionChecks = list[PreventionCheck]
 
 
-class _Own:
+class _OwnAttempts:
     """The receiver's own attempts, read when the first pattern needs them."""
 
     def __init__(self, learning: Learning) -> None:
@@ -168,7 +170,7 @@ class _Own:
         return self._learning.attempts()
 
 
-def _patterns(lender: Lender, types: frozenset[str]) -> Iterable[Pattern]:
+def _patterns_of(lender: Lender, types: frozenset[str]) -> Iterable[Pattern]:
     """Yield the patterns of a source, attributed to the name that its receiver knows it by."""
     named = {"agents": (lender.name,)}
     if "failure" in types:
@@ -183,7 +185,7 @@ def _patterns(lender: Lender, types: frozenset[str]) -> Iterable[Pattern]:
         yield template.model_copy(update={"success_history": past})
 
 
-def _flat(patterns: Iterable[SharedPattern]) -> Iterable[Pattern]:
+def _with_sources(patterns: Iterable[SharedPattern]) -> Iterable[Pattern]:
     """Write the source and the receiver's own record into each pattern, and its source into each of its checks."""
     for each in patterns:
         changes: dict[str, object] = {"source": each.source, "own": each.own}
@@ -193,16 +195,16 @@ def _flat(patterns: Iterable[SharedPattern]) -> Iterable[Pattern]:
         yield each.pattern.model_copy(update=changes)
 
 
-def _shared(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> SharedPattern:
+def _shared_pattern(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> SharedPattern:
     kind: Type = "decision"
     if isinstance(pattern, FailurePattern):
         kind = "failure"
     elif isinstance(pattern, SuccessPattern):
         kind = "success"
-    return SharedPattern(type=kind, source=source, pattern=pattern, own=_rated(source, pattern, own))
+    return SharedPattern(type=kind, source=source, pattern=pattern, own=_own_record(source, pattern, own))
 
 
-def _rated(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> OwnRecord | None:
+def _own_record(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> OwnRecord | None:
     """Rate the action of a pattern by the receiver's own outcomes; `None` for a failure without a solution."""
     contexts: tuple[str, ...]
     if isinstance(pattern, FailurePattern):
@@ -220,7 +222,7 @@ def _rated(source: PatternSource, pattern: Pattern, own: Sequence[Attempt]) -> O
     return own_record(own, pattern.pattern_id, action, contexts, rate, tried, source.trust)
 
 
-def _about(words: str, known: Shown) -> Shown:
+def _find_described(words: str, known: Found) -> Found:
     """Find the patterns of the one name that the words describe; empty if there is none."""
     found = {one.id for one in find_one_name(words, pattern_names(each.pattern for _, each in known))}
     return [(lender, each) for lender, each in known if each.pattern.pattern_id in found]
@@ -230,12 +232,12 @@ def _evidence(pattern: Pattern) -> int:
     return pattern.occurrence_count if isinstance(pattern, FailurePattern) else pattern.attempts
 
 
-def _episodes(pattern: Pattern) -> tuple[str, ...]:
+def _episodes_of(pattern: Pattern) -> tuple[str, ...]:
     if isinstance(pattern, DecisionTemplate):
         return tuple(each.episode for each in pattern.success_history)
     return pattern.episodes
 
 
-def _named(shared: SharedPattern, name: str) -> bool:
+def _has_name(shared: SharedPattern, name: str) -> bool:
     pattern = shared.pattern
     return name == pattern.pattern_id or (not isinstance(pattern, DecisionTemplate) and name == pattern.name)

@@ -40,7 +40,7 @@ from engram.stores.rows import Row
 HOUSEKEEPING = ("background:", "copying", "forgetting:", "learned:", "nearness:", "pushed:", "vector_space")
 """Prefixes of the names of settings whose changes are housekeeping and are not recorded."""
 PRUNING = "audit_pruning"
-"""The setting that tells the triggers up to which entry deletion is allowed; it exists within one transaction only."""
+"""The setting with the last entry that triggers allow to delete; it exists within one transaction only."""
 MOST_IDS = 20
 REPLAYED = "replayed"
 """The code of a receipt for a memory that was stored before under the same key."""
@@ -81,9 +81,9 @@ class Sealing(NamedTuple):
 
 def attributed(action: AuditAction) -> AuditAction:
     """Fill in the actor of the current context, and replace reserved scope names."""
-    by, apart = doing.get(), reserved(action.agent)
+    by, apart = doing.get(), action.agent.startswith(RESERVED)
     if by is None:
-        if not (apart or reserved(action.actor) or reserved(action.target)):
+        if not (apart or action.actor.startswith(RESERVED) or action.target.startswith(RESERVED)):
             return action
         by = AuditAction("", "" if reserved(action.actor) else action.actor)
     place, several, _ = action.agent.removeprefix(RESERVED).partition(":")

@@ -25,7 +25,7 @@ def to_bytes(value: JsonValue) -> bytes:
     try:
         return to_json(value).encode()
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"only JSON can be kept: {error}; give text, numbers, lists and dicts") from None
+        raise InvalidInput(f"only JSON values can be stored: {error}; use text, numbers, lists and dicts") from None
 
 
 def from_bytes(data: bytes) -> JsonValue:

@@ -5,20 +5,14 @@ Every recall runs these statements, so they are plain SQL, and each is prepared 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import sqlalchemy as sa
 
-from engram.clock import from_micros
-from engram.ports import RankingInput, Scope
-from engram.stores.rules import usefulness
+from engram.ports import Scope
 
 MOST_SPEAKERS = 300
 STATS = "LEFT JOIN memory_stats s ON s.agent = m.agent AND s.memory_id = m.id"
-Counts = Callable[[Any], tuple[int, list[int]]]
-"""Convert the word columns of a row to its length in terms and its count of each query term."""
 
 # A loose index scan: it reads one row per speaker.
 SPEAKERS = sa.text(
@@ -61,12 +55,3 @@ def shown(words: str) -> str:
     columns = "id seq session speaker role happened_at text importance trust".split()
     stats = ("coalesce(s.helped, 0)", "coalesce(s.hindered, 0)")
     return "SELECT " + ", ".join([*(f"m.{name}" for name in columns), *stats, words])
-
-
-def to_ranking_input(row: Any, counts: Counts) -> RankingInput:
-    """Convert a row of `ranking_query`."""
-    id, seq, session, speaker, role, at, text, importance, trust, helped, hindered, words = row
-    useful = usefulness(helped, hindered)
-    return RankingInput(
-        id, seq, session, speaker, role, from_micros(at), text, *counts(words), importance, trust, useful
-    )

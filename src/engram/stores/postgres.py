@@ -1,4 +1,4 @@
-"""Memories in PostgreSQL: tsvector for words, pgvector for vectors, row-level security as a second wall."""
+"""The PostgreSQL store: tsvector for words, pgvector for vectors, row-level security between agents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from engram.errors import (
 from engram.ports import Cipher, Match, Placed, Query, RankingInput, Scope, TermCounts, VectorSpace, VectorStore
 from engram.stores import audit_entries, neighbours
 from engram.stores.migrate import upgrade
-from engram.stores.rows import Row
+from engram.stores.rows import Row, to_ranking_input
 from engram.stores.rules import ENOUGH, MOST_SCORED, nearest, telling, vector_key
 from engram.stores.schema import REVISION, PgVector, memories, memory_index, settings, tombstones
 from engram.stores.sql import LATER, PUSHED, WRITE, SqlStore, Tables, Touches, sound, storable
@@ -45,24 +45,24 @@ R = TypeVar("R")
 _log = logging.getLogger("engram")
 
 MAX_TSVECTOR_BYTES = 900_000  # PostgreSQL refuses a tsvector of a megabyte
-MAX_COUNTED = 255  # and keeps no more places of a term
+MAX_COUNTED = 255  # and stores no more positions of a term
 MAX_INDEXED_DIM = 2000
-EXACT_BELOW = 20_000  # up to so many vectors in a scope a scan is quick, and finds everything
-PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32)  # seconds, before a write or a read is tried again
+EXACT_BELOW = 20_000  # vectors in a scope up to which an exact scan is fast enough
+PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32)  # seconds before retries
 MAX_DIM = 16_000
 LOCK = 0x454E4752
 AUDIT_LOCK = LOCK + 1
-OLDEST_PGVECTOR = (0, 8)  # it goes on searching until enough passed the filter
+OLDEST_PGVECTOR = (0, 8)  # the index scan continues until enough rows pass the filter
 OUTBOX = "engram_outbox"
 MOMENT = "engram_moment"
 FEW = 1_000
-"""Of a scope with so many rows, everything is counted whenever it is asked for."""
+"""The number of rows below which the counts of a scope are not cached."""
 NEWS = 0.05
-"""In a larger one, counts are used until this share of its rows has been written since."""
+"""The share of new rows after which the cached counts of a larger scope expire."""
 COMMON = 200
-"""A term that fewer rows hold is counted each time: the index finds them quickly."""
+"""The number of rows below which the count of a term is not cached, as the index finds them quickly."""
 MOST_SCOPES = 1_000
-"""Of so many scopes counts are kept."""
+"""The number of scopes with cached counts."""
 VECTORS_EPOCH = PUSHED + "epoch"
 GUARDS = {
     "memories": "left(content, 3) = 'v1.'",
@@ -70,7 +70,7 @@ GUARDS = {
     "recall_events": "left(replace(detail, '\"helped\":null ', ''), 3) = 'v1.'",
     "events": "left(body, 3) = 'v1.'",
 }
-"""What a sealed row looks like; others are refused, whoever writes them."""
+"""SQL conditions that encrypted rows fulfil; constraints refuse others."""
 _NEAR_INDEXES = sa.text(
     "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema() AND tablename = 'memory_index' "
     "AND starts_with(indexname, 'near_')"
@@ -108,7 +108,7 @@ _TAKEN_ID = sa.text(
 )
 
 _TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(:lock)").execution_options(**LATER)
-# Sealed by the server, so that nobody waits for us while we hold the end of the trail. A statement of its own after
+# Hashed by the server, to hold the lock on the trail as briefly as possible. A separate statement after
 # the lock, since it sees what was committed when it begins.
 _CHAIN = sa.text(
     """
@@ -121,7 +121,7 @@ FROM (SELECT coalesce(max(seq), 0) + 1 AS seq,
 """
 ).execution_options(**LATER)
 
-# Row-level security lets no index of words choose the rows, since it comes first: so all of a scope is looked through,
+# Row-level security is checked before an index of words can be used: so all rows of a scope are scanned,
 # but only once. Every row that holds a term of which it is not known how rare it is in this scope is among the hits, so
 # that it can be counted there. Filters come after: they do not change how rare a word is.
 _SCORED = sa.text(
@@ -182,7 +182,7 @@ class _TermStatistics:
 
 @dataclass(slots=True)
 class _Snapshot:
-    """Values that a transaction about one scope has read; none of them can change before it ends."""
+    """Values that a read transaction on a scope has cached; they cannot change before it ends."""
 
     scope: Scope
     conn: sa.Connection
@@ -193,7 +193,7 @@ class _Snapshot:
 class PostgresTables(Tables):
     """The tables in one PostgreSQL database."""
 
-    overlap = 1000  # numbers are given when a transaction writes, and seen when it commits
+    overlap = 1000  # numbers are assigned at a write, and visible at the commit
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class PostgresTables(Tables):
         self._syncing = threading.Lock()
         self._held = threading.local()
         self.known: dict[Scope, _TermStatistics] = {}
-        """Of large scopes, and of common terms."""
+        """Cached counts of large scopes and frequent terms."""
         self._counting = threading.Lock()
         super().__init__(self._make_engine(durable, busy_seconds, pool_size, max_overflow), sources)
         try:
@@ -242,7 +242,7 @@ class PostgresTables(Tables):
                 connect_args={
                     **{name: value for name, value in own.items() if name not in given},
                     "options": f"{options} {given.get('options', '')}",
-                    "autocommit": True,  # the driver would wait for the answer to its BEGIN; `_begin` does not
+                    "autocommit": True,  # the driver would wait for the response to its BEGIN; `_begin` does not
                 },
             )
         except ImportError as error:
@@ -255,7 +255,7 @@ class PostgresTables(Tables):
         return engine
 
     def _prepare(self) -> None:
-        """Bring the database to the newest schema, once, however many processes open it at the same time."""
+        """Upgrade the database to the newest schema; other processes that open it meanwhile wait."""
         with self.read(None) as conn:
             version = _version(conn)
         if version == REVISION:
@@ -270,7 +270,7 @@ class PostgresTables(Tables):
             if _version(conn) != REVISION:
                 _require_pgvector(conn, self.name)
                 upgrade(conn)
-        self.engine.dispose()  # new connections take on the role that the migration made
+        self.engine.dispose()  # new connections switch to the role that the migration created
 
     @property
     def name(self) -> str:
@@ -278,7 +278,7 @@ class PostgresTables(Tables):
         return self.url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
 
     def enter(self, conn: sa.Connection, scope: Scope | None) -> None:
-        """Tell row-level security whose rows this transaction may see."""
+        """Set the agent whose rows row-level security lets this transaction see."""
         everybody = {"agent": "", "everyone": "on"}
         conn.execute(_ENTER, everybody if scope is None else {"agent": scope.agent, "everyone": ""})
 
@@ -290,7 +290,7 @@ class PostgresTables(Tables):
 
     @contextmanager
     def snapshot(self, scope: Scope) -> Iterator[None]:
-        """Within it, all that this thread reads of the scope is of one moment, as long as the server stays there."""
+        """Let all reads of this thread in the scope see the same state, unless the connection is lost."""
         stack, conn = self._patiently(lambda: self._begun(scope))
         with stack:
             self._held.moment = _Snapshot(scope, conn)
@@ -308,7 +308,7 @@ class PostgresTables(Tables):
             self._held.begins = False
 
     def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        """The result of some reading in one transaction; a store may try it again."""
+        """Run reads in one transaction and return their result; they may be retried."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         if held is not None and held.scope == scope:
             try:
@@ -320,18 +320,18 @@ class PostgresTables(Tables):
         return self._patiently(lambda: super(PostgresTables, self).look(scope, work))
 
     def _give_up(self, held: _Snapshot) -> None:
-        """The rest is read by transactions of their own."""
+        """End the snapshot; further reads use their own transactions."""
         self._held.moment = None
         if (transaction := held.conn.get_transaction()) is not None:
             transaction.rollback()
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
-        """Return the snapshot that this thread is in, or a new one."""
+        """Return the current snapshot of this thread, or a new one."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
     def transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        """Run a write, and again if it did not go through; the server knows if one went whose answer was lost."""
+        """Run a write, and retry if it failed; after a lost connection, ask the server if it was committed."""
         done: list[tuple[str, R]] = []
 
         def attempt() -> R:
@@ -344,7 +344,7 @@ class PostgresTables(Tables):
                     result = work(conn)
                     counts = self.finish(conn)
                     done.append((str(conn.scalar(_THIS)), result))
-            except (Conflict, _TryAgain):  # all of it was undone
+            except (Conflict, _TryAgain):  # it was rolled back
                 self.pending.count(counts)
                 raise
             return result
@@ -352,7 +352,7 @@ class PostgresTables(Tables):
         return self._patiently(attempt)
 
     def _patiently(self, attempt: Callable[[], R]) -> R:
-        """Try again for a while if others were in the way, or the connection was lost."""
+        """Retry for a while after conflicts with other clients or lost connections."""
         patience = time.monotonic() + self._busy_seconds
         for pause in PAUSES:
             try:
@@ -366,35 +366,35 @@ class PostgresTables(Tables):
     # Words -------------------------------------------------------------------------------------------
 
     def number(self, conn: sa.Connection, count: int) -> list[int]:
-        """So many write numbers that nobody else has, rising."""
+        """Return `count` unique write numbers, ascending."""
         return sorted(conn.scalars(_NUMBER, {"count": count}))
 
     def enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
-        """Make sure that the agent is known; so many write numbers."""
+        """Add the agent if it is new, and return `count` write numbers."""
         at = micros(self.sources.now())
         return sorted(conn.scalars(_ENROL, {"agent": scope.agent, "at": at, "count": count}))
 
     def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
-        """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
-        self.enter(conn, None)  # the entry before may be anybody's
+        """Append entries to the audit trail, and lock it until this transaction ends."""
+        self.enter(conn, None)  # the previous entry may belong to any agent
         conn.execute(_TAKE_TURN, {"lock": AUDIT_LOCK})
         for entry in entries:
             conn.execute(_CHAIN, entry.row | {"before": entry.before, "middle": entry.middle, "after": entry.after})
 
     def as_owner(self, conn: sa.Connection) -> None:
-        """Work with the right to remove entries of the audit trail, for the rest of the transaction."""
+        """Acquire the right to delete entries of the audit trail, for the rest of the transaction."""
         _as_owner(conn)
 
     def flush(self) -> None:
-        """Write what waits, with an empty transaction."""
-        self.transact(None, lambda conn: conn.scalar(_THIS))  # counts are handed over once the server has answered
+        """Write pending statistics in a transaction of their own."""
+        self.transact(None, lambda conn: conn.scalar(_THIS))  # a round trip first: counts stay pending if it fails
 
     def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """The condition that a column has one of the values, all of them in one parameter."""
+        """Return the condition that a column has one of the values, which are bound as one parameter."""
         return column == sa.any_(sa.bindparam(None, storable(values), type_=sa.ARRAY(sa.Text)))
 
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
+        """Add rows (agent, seq, terms) to the word index."""
         if rows:
             conn.execute(
                 _INDEX,
@@ -405,28 +405,28 @@ class PostgresTables(Tables):
             )
 
     def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
-        """Make rows unfindable."""
+        """Remove rows from the word index."""
         if seqs:
             conn.execute(_UNINDEX, {"agent": agent, "seqs": list(seqs)})
 
     def empty_words(self, conn: sa.Connection) -> None:
-        """Make every row unfindable, also when the index is damaged."""
-        # Who writes meanwhile would index a row of which the rebuilding does not know that it is indexed.
+        """Empty the word index, even if it is damaged."""
+        # Lock it, since others would add entries that the rebuild does not know.
         conn.execute(sa.text("SET LOCAL statement_timeout = 0"))
         conn.execute(sa.text("LOCK TABLE memories IN SHARE ROW EXCLUSIVE MODE"))
         conn.execute(sa.text("DELETE FROM memory_words"))
 
     def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """Read the word index: for each row its number, and a mark of its terms."""
+        """Read the word index: for each row its number and a value that represents its terms, to compare in checks."""
         rows = conn.execute(sa.text("SELECT seq, agent, length, tsvector_to_array(words) AS terms FROM memory_words"))
         return ((row.seq, (row.agent, row.length, frozenset(row.terms))) for row in rows)
 
     def word_mark(self, agent: str, terms: list[str]) -> object:
-        """The mark that the index should have for a row."""
+        """Return the value that `word_marks` should yield for a row."""
         return agent, len(terms), frozenset(_counted(terms))
 
     def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
-        """Words that tell most choose the rows that are scored; the newest with common words follow, if too few."""
+        """Score the rows with the rarest words; if too few, append the newest with frequent words."""
         known = self.known.get(scope)
         found, counts = self._scored(conn, scope, terms, query, known)
         if known is not None and abs(counts.seq - known.seq) > known.rows * NEWS:
@@ -444,9 +444,9 @@ class PostgresTables(Tables):
     def _scored(
         self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query, known: _TermStatistics | None
     ) -> tuple[list[Match] | None, _TermStatistics]:
-        """The best of the rows with telling words, and what was counted meanwhile.
+        """Return the best of the rows with rare words, and the counts made meanwhile.
 
-        `None` for the rows if others could take the place of those that the filter does not let through.
+        The rows are `None` if better ones may have been cut off before the filter.
         """
         holders = {term: known.holders[term] for term in terms if term in known.holders} if known is not None else {}
         unknown = [term for term in terms if term not in holders]
@@ -468,7 +468,7 @@ class PostgresTables(Tables):
     def _filled(
         self, conn: sa.Connection, scope: Scope, query: Query, terms: list[str], found: list[Match]
     ) -> list[Match] | None:
-        """After the rows with telling words, the newest of those with common ones: no score tells them apart."""
+        """Append the newest rows with frequent words, which have no score, to those with rare words."""
         wanted = query.limit + query.offset
         hits = _NEWEST.subquery("hits")
         passing = sa.and_(memories.c.seq == hits.c.seq, *self.conditions(scope, query))
@@ -482,7 +482,7 @@ class PostgresTables(Tables):
     def _thorough(
         self, conn: sa.Connection, scope: Scope, query: Query, terms: list[str], counts: _TermStatistics
     ) -> list[Match]:
-        """Every row that the index finds, filtered before it is ranked."""
+        """Filter every row that the index finds, then rank."""
         hits = _SCORED.subquery("hits")
         found = (
             sa.select(memories.c.id, hits.c.score)
@@ -495,7 +495,7 @@ class PostgresTables(Tables):
         return [Match(id, score) for id, score in conn.execute(found, asked)]
 
     def _keep(self, scope: Scope, counts: _TermStatistics, seq: int) -> None:
-        """Keep the counts of a large scope, as they were at a number, for those who ask next."""
+        """Cache the counts of a large scope, with the number of the last write."""
         with self._counting:
             known = self.known.pop(scope, None)
             if counts.rows >= FEW:
@@ -509,7 +509,7 @@ class PostgresTables(Tables):
     def neighbours(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[RankingInput]:
-        """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
+        """Return these rows and their neighbours in their sessions, with their lengths and counts of the terms."""
         rows = conn.execute(neighbours.neighbours("= ANY(:listed)", reach), {"agent": scope.agent, "listed": list(ids)})
         seqs = sorted({seq for row in rows for seq in row if seq is not None})
         place = {term: column for column, term in enumerate(terms)}
@@ -522,7 +522,7 @@ class PostgresTables(Tables):
             return length, counted
 
         seen = conn.execute(_RANKING_INPUTS, {"agent": scope.agent, "listed": seqs, "terms": list(terms)})
-        return [neighbours.to_ranking_input((*row[:-3], row[-3:]), counts) for row in seen]
+        return [to_ranking_input((*row[:-3], row[-3:]), counts) for row in seen]
 
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the rows of a scope, and those that hold each term."""
@@ -536,7 +536,7 @@ class PostgresTables(Tables):
     # Vectors -----------------------------------------------------------------------------------------
 
     def search_vectors(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        """The rows of a scope nearest to a vector, best first."""
+        """Return the rows of a scope nearest to a vector, best first."""
         if self.codec.encrypted:
             return self._by_opened_vector(conn, scope, near, query)
         dim, count = self._vector_space(conn, scope, near)
@@ -544,9 +544,9 @@ class PostgresTables(Tables):
             raise InvalidInput(f"vectors of {len(near.vector)} dimensions cannot be compared with those of {dim}")
         search, wanted = partial(self._nearest, conn, scope, near, query), query.limit + query.offset
         found = list[Match]()
-        if count > EXACT_BELOW and query.among is None:  # by the index each further row has its price
+        if count > EXACT_BELOW and query.among is None:  # each further row of an index scan is expensive
             found, _ = nearest(partial(search, exactly=False), wanted, wanted)
-        if len(found) < wanted:  # or the index gave up before enough passed the filter
+        if len(found) < wanted:  # or the index scan ended before enough rows passed the filter
             found, _ = nearest(partial(search, exactly=True), wanted, wanted * ENOUGH)
         return found[query.offset : wanted]
 
@@ -569,7 +569,7 @@ class PostgresTables(Tables):
     def _nearest(
         self, conn: sa.Connection, scope: Scope, near: Placed, query: Query, count: int, *, exactly: bool
     ) -> list[Match]:
-        """So many vectors of memories that pass the filter, best first."""
+        """Return `count` vectors of memories that pass the filter, best first."""
         v, dim = memory_index.c, len(near.vector)
         stored: sa.ColumnElement[Any] = sa.cast(v.vector, _Sized(dim))
         asked = sa.bindparam("asked", np.asarray(near.vector, dtype="<f4").tobytes(), type_=PgVector())
@@ -578,12 +578,12 @@ class PostgresTables(Tables):
         conn.execute(_REACH, {"index": "off" if exactly else "on", "reach": str(reach)})
         found = (
             sa.select(v.memory_id, v.passage, distance.label("distance"))
-            # Two texts, so that a plan which the server keeps for the one is not used for the other.
+            # Two texts, so that the server does not use the cached plan of one for the other.
             .prefix_with("/* exactly */" if exactly else "/* by the index */")
             .select_from(
                 sa.join(memory_index, memories, sa.and_(memories.c.agent == v.agent, memories.c.id == v.memory_id))
             )
-            # As literals, so that the planner sees that the partial index fits.
+            # As literals, so that the planner can use the partial index.
             .where(v.namespace == sa.literal_column(_literal(near.namespace)))
             .where(v.embedder == sa.literal_column(_literal(near.embedder)))
             .where(v.dim == sa.literal_column(str(int(dim))))
@@ -597,9 +597,11 @@ class PostgresTables(Tables):
         return sorted(matches, key=lambda match: -match.score)
 
     def _by_opened_vector(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        """The server cannot compare what is sealed, so that it is compared in this process."""
+        """Search decrypted vectors in this process, since the server cannot compare encrypted ones."""
         if self._opened_vectors is None:
-            raise Unsupported("sealed vectors are searched in this process, which was given nothing to do it with")
+            raise Unsupported(
+                "encrypted vectors are searched in this process, but the store has no `VectorStore` for that"
+            )
         space, wanted = VectorSpace(scope, near.namespace, near.embedder), query.limit + query.offset
         search = partial(self._opened_vectors.search, space, near.vector)
         kept, everything = list[Match](), False
@@ -615,7 +617,7 @@ class PostgresTables(Tables):
         return kept[query.offset : wanted]
 
     def _sync(self, conn: sa.Connection, opened: VectorStore, space: VectorSpace) -> None:
-        """Take over what this and other processes wrote since the space was last looked at."""
+        """Update the index of this process with all writes since its last update."""
         epoch = conn.scalar(sa.select(settings.c.value).where(settings.c.name == VECTORS_EPOCH)) or ""
         mark = self._marks.get(space)
         if mark is None or mark[0] != epoch:
@@ -637,7 +639,7 @@ class PostgresTables(Tables):
         self._marks[space] = (epoch, newest, seen)
 
     def after_fork(self) -> None:
-        """Leave the parent's connections, locks and pending counts alone and start with new ones."""
+        """Replace connections, locks and pending counts in a forked process, without touching its parent's."""
         self._syncing, self._counting = threading.Lock(), threading.Lock()
         super().after_fork()
 
@@ -646,7 +648,7 @@ class PostgresTables(Tables):
         padded = vector + bytes(len(vector) % 2)
         numbers = np.frombuffer(padded, dtype="<u2").astype("<f4")
         if len(numbers) >= MAX_DIM:
-            raise InvalidInput(f"a sealed vector may have {2 * MAX_DIM} bytes at most, not {len(vector)}")
+            raise InvalidInput(f"an encrypted vector may have {2 * MAX_DIM} bytes at most, not {len(vector)}")
         return np.concatenate([np.array([len(vector) % 2], dtype="<f4"), numbers]).tobytes()
 
     def unpack_vector(self, vector: bytes) -> bytes:
@@ -658,19 +660,19 @@ class PostgresTables(Tables):
         return data[: len(data) - int(numbers[0])]
 
     def vectors_removed(self, conn: sa.Connection) -> None:
-        """Called when vectors are taken from memories that stay."""
-        if self.codec.encrypted:  # no number tells which; everybody has to read them anew
+        """Hook: vectors were deleted whose memories still exist."""
+        if self.codec.encrypted:  # deleted vectors leave no numbers; all caches must be rebuilt
             conn.execute(_SET, {"name": VECTORS_EPOCH, "value": self.sources.new_id()})
 
     def vectors_added(self, rows: Sequence[Row]) -> None:
-        """Called when vectors were added to the mirror."""
+        """Hook: vectors were added."""
         if self.codec.encrypted:
             return
         spaces = {(row["namespace"], row["embedder"], row["dim"]) for row in rows if row["dim"] <= MAX_INDEXED_DIM}
         self._wanted |= spaces - self._indexed
 
     def after_write(self) -> None:
-        """Called after each commit."""
+        """Hook: a transaction was committed."""
         while self._wanted:
             space = self._wanted.pop()
             self._indexed.add(space)
@@ -679,11 +681,11 @@ class PostgresTables(Tables):
             except (
                 sa.exc.DBAPIError,
                 sa.exc.TimeoutError,
-            ) as error:  # without an index the search is exact, and slower
+            ) as error:  # without an index, search is exact and slower
                 _log.warning("no index was made for the vectors of %s: %s", space[1], error.args[0])
 
     def _ensure_index(self, namespace: str, embedder: str, dim: int) -> None:
-        """One index per namespace, embedder and dimension; made when the first vector of its kind is stored."""
+        """Create an index for a namespace, embedder and dimension, if it does not exist."""
         name = f"near_{digest(namespace, embedder, str(dim))}"
         make = (
             f"CREATE INDEX IF NOT EXISTS {name} ON memory_index USING hnsw ((vector::vector({int(dim)})) "
@@ -695,12 +697,12 @@ class PostgresTables(Tables):
                 _as_owner(conn)
                 conn.exec_driver_sql(make.replace("%", "%%"))
 
-    # Keeping the database well -----------------------------------------------------------------------
+    # Maintenance -------------------------------------------------------------------------------------
 
     def refuse_plain_rows(self, conn: sa.Connection) -> None:
-        """Make the database refuse plain rows from now on, whoever writes them."""
+        """Add triggers or constraints to the database that refuse rows that are not encrypted."""
         _as_owner(conn)
-        for name in conn.scalars(_NEAR_INDEXES).all():  # sealed vectors have other lengths
+        for name in conn.scalars(_NEAR_INDEXES).all():  # encrypted vectors have other lengths
             conn.exec_driver_sql(f'DROP INDEX "{name}"')
         for table, sealed in GUARDS.items():
             name = f"sealed_{table}"
@@ -708,16 +710,16 @@ class PostgresTables(Tables):
                 conn.exec_driver_sql(f"ALTER TABLE {table} ADD CONSTRAINT {name} CHECK ({sealed}) NOT VALID")
 
     def scrub_files(self) -> None:
-        """Rewrite the tables; the server's log and its backups are its own."""
+        """Rewrite the tables; the server's log and backups are not affected."""
         with self.engine.connect() as conn:
             raw: Any = conn.connection.driver_connection
             raw.execute("SELECT set_config('role', 'none', false), set_config('statement_timeout', '0', false)")
             for table in (*GUARDS, "memory_index", "memory_words", "memory_tags", "memory_keys", "settings"):
                 raw.execute(f"VACUUM FULL {table}")
-            conn.invalidate()  # with its rights and limits
+            conn.invalidate()  # including its rights and limits
 
     def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Return facts about the database: its place, size and schema."""
+        """Return facts about the database: its location, size and schema."""
         facts = conn.execute(
             sa.text(
                 "SELECT pg_database_size(current_database()) AS bytes, current_setting('server_version') AS server, "
@@ -727,7 +729,7 @@ class PostgresTables(Tables):
         return {"path": self.name, "schema": _version(conn), **facts._asdict()}
 
     def advance_sequence(self, conn: sa.Connection, last: int) -> None:
-        """Number the next writes higher than `last`."""
+        """Make the numbers of new writes higher than `last`."""
         conn.execute(sa.text("SELECT setval('engram_seq', greatest(:last, nextval('engram_seq')))"), {"last": last})
 
     def translate(self, error: Any) -> EngramError:
@@ -737,14 +739,14 @@ class PostgresTables(Tables):
         return _translate(self.name, f"{self.url.host or 'the server'}:{self.url.port or 5432}", error)
 
     def _is_taken_id(self, error: Any) -> bool:
-        """Tell whether a row violates the key of `memories`, or of one of its partitions."""
+        """Return True if a row violates the key of `memories`, or of one of its partitions."""
         schema, table, name = error.diag.schema_name, error.diag.table_name, error.diag.constraint_name
         if name == "memories_pkey" or (table != memories.name and table in memories.metadata.tables):
             return bool(name == "memories_pkey")
         try:
             with self.engine.connect() as conn:
                 return conn.scalar(_TAKEN_ID, {"schema": schema, "table": table, "name": name}) is not None
-        except (sa.exc.DBAPIError, sa.exc.TimeoutError):  # the write is tried again, and will find out
+        except (sa.exc.DBAPIError, sa.exc.TimeoutError):  # the retry will find the row
             return False
 
 
@@ -784,14 +786,14 @@ class PostgresStore(SqlStore):
         self.snapshot = tables.snapshot
 
     def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-        """A server is backed up with its own tools, or copied into a file. Raises `Unsupported`."""
+        """Raise `Unsupported`: use the server's own tools, or copy the database into a file."""
         raise Unsupported(
             "a PostgreSQL server is backed up with pg_dump; `engram db copy` copies its memories into a SQLite file"
         )
 
 
 class _Sized(PgVector):
-    """A vector of a known number of dimensions, which an index needs."""
+    """A vector type with a number of dimensions, which an index needs."""
 
     cache_ok = True
 
@@ -803,15 +805,15 @@ class _Sized(PgVector):
 
 
 class _TryAgain(StoreBusy):
-    """The transaction did not go through, but may if it is tried again."""
+    """The transaction failed, but may succeed if it is retried."""
 
 
 class _Lost(StoreAway):
-    """The server may be back in a moment; whether the transaction went through is for `_transact` to find out."""
+    """The connection was lost; the transaction may or may not be committed, which `transact` checks."""
 
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> PostgresStore:
-    """The store on the server that the URL names; `pool_size` and `max_overflow` may be among its parameters."""
+    """Open the store at a URL, which may have the parameters `pool_size` and `max_overflow`."""
     url = _parsed(location)
     own = {name: str(value) for name, value in url.query.items() if name in {"pool_size", "max_overflow"}}
     for name, value in own.items():
@@ -826,12 +828,12 @@ def _parsed(location: str) -> sa.URL:
     try:
         return sa.make_url(location)
     except (sa.exc.ArgumentError, ValueError):
-        # What could not be read may hold the password.
+        # The invalid URL may contain the password.
         raise InvalidInput("a server is named as in postgresql://USER:PASSWORD@HOST:PORT/DATABASE") from None
 
 
 def _take_on_role(connection: Any, record: object) -> None:
-    """Work as a role that owns nothing, since whoever owns a table, or everything, passes the wall."""
+    """Switch to a role that owns nothing, since row-level security does not apply to owners and superusers."""
     connection.execute(
         "SELECT set_config('role', rolname, false) FROM pg_roles WHERE rolname = 'engram_app' "
         "AND pg_has_role(current_user, oid, 'MEMBER') AND has_table_privilege(oid, to_regclass('memories'), 'INSERT')"
@@ -843,12 +845,12 @@ def _begin(conn: sa.Connection) -> None:
 
 
 def _send(cursor: Any, statement: str, parameters: Any, context: Any, *, many: bool = False) -> bool:
-    """Run a statement together with those that were put off until now, and wait for the server once.
+    """Send a statement together with deferred ones, and wait for the server once.
 
-    What is marked `LATER` is put off; whatever a transaction does first, its BEGIN and its scope travel along.
+    Statements marked `LATER` are deferred; so BEGIN and the scope are sent with the first statement of a transaction.
     """
     outbox = context.execution_options.get(OUTBOX)
-    if outbox is None:  # a connection that is not one of `_connection`
+    if outbox is None:  # not a connection of `connection()`
         return False
     outbox.append((statement, parameters, many))
     if not LATER.keys() <= context.execution_options.keys():
@@ -863,7 +865,7 @@ def _send_many(cursor: Any, statement: str, parameters: Any, context: Any) -> bo
 
 
 def _pipeline(cursor: Any, statements: Sequence[tuple[str, Any, bool]], driver: Any) -> None:
-    """Run statements in order; the cursor is left with what the last one gave. Raises what the first one raised."""
+    """Run statements in order; the cursor has the result of the last. Raises the first error."""
     first, last = None, len(statements) - 1
     together = cursor.connection.pipeline if driver.Pipeline.is_supported() else nullcontext  # libpq before 14
     try:
@@ -872,7 +874,7 @@ def _pipeline(cursor: Any, statements: Sequence[tuple[str, Any, bool]], driver: 
                 for number, (statement, parameters, many) in enumerate(statements):
                     one = cursor if number == last else cursor.connection.cursor()
                     (one.executemany if many else one.execute)(statement, parameters)
-            except driver.Error as error:  # leaving the pipeline raises what came of it, and must not hide this
+            except driver.Error as error:  # leaving the pipeline raises a follow-up error, which must not hide this one
                 first = error
     except driver.Error as error:
         raise (first or error) from None
@@ -887,15 +889,15 @@ def _send_the_rest(conn: sa.Connection) -> None:
 
 
 def _went_through(conn: sa.Connection, transaction: str) -> bool:
-    """Tell whether an earlier transaction was committed. Raises if it is still in progress."""
+    """Return True if an earlier transaction was committed. Raises if it is still in progress."""
     fate = conn.scalar(_FATE, {"transaction": transaction})
     if fate == "in progress":
-        raise _TryAgain("the server has not finished what it was told before; try again")
+        raise _TryAgain("the server is still running an earlier transaction; try again")
     return bool(fate == "committed")
 
 
 def _as_owner(conn: sa.Connection) -> None:
-    """For the rest of this transaction: with the rights of whoever logged in, alone, and however long it takes."""
+    """Use the rights of the login for the rest of this transaction, without a timeout, under an exclusive lock."""
     conn.execute(sa.text("SET LOCAL ROLE NONE"))
     conn.execute(sa.text("SET LOCAL statement_timeout = 0"))
     conn.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
@@ -918,7 +920,7 @@ def _require_pgvector(conn: sa.Connection, name: str) -> None:
 
 
 def _version(conn: sa.Connection) -> str | None:
-    # Not `to_regclass`: it may still miss a table that was made while this connection waited for the lock.
+    # Not `to_regclass`, which may miss a table that was created while this connection waited for the lock.
     there = "SELECT 1 FROM pg_class WHERE relname = 'alembic_version' AND pg_table_is_visible(oid)"
     if conn.scalar(sa.text(there)) is None:
         return None
@@ -937,7 +939,7 @@ def _counted(terms: Sequence[str]) -> dict[str, int]:
 
 
 def _tsvector(terms: Sequence[str]) -> str:
-    # The places are only there to be counted.
+    # The positions are only used for counts.
     return " ".join(f"{_quoted(t)}:{','.join(map(str, range(1, n + 1)))}" for t, n in _counted(terms).items())
 
 
@@ -957,7 +959,7 @@ def _asked(
     known: _TermStatistics | None,
     most: int | None,
 ) -> dict[str, object]:
-    """The parameters of `_SCORED`: rows with one of the sought terms are scored by all of them."""
+    """Return the parameters of `_SCORED`: rows with one of the `sought` terms are scored by all of them."""
     return {
         "agent": scope.agent,
         "query": _any_of(sought),
@@ -992,7 +994,7 @@ _REFUSALS = {
     r'permission denied for database "(.*)"': "does not let this role into database {0}; GRANT CONNECT to it",
     r"((no )?pg_hba\.conf (entry|rejects) .*)": "does not let us in ({0}); ask who runs it, or check the URL",
 }
-"""What a server says to whom it does not let in, for which the driver has no code, and what we say."""
+"""Patterns of connection errors for which the driver has no code, and our messages."""
 
 
 def _refused(where: str, said: str) -> EngramError | None:
@@ -1010,11 +1012,11 @@ def _translate(name: str, where: str, error: sa.exc.DBAPIError) -> EngramError:
     state = getattr(error.orig, "sqlstate", None) or ""
     said = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
     if state == "23505":
-        return _TryAgain(f"somebody else stored the same thing at the same time ({said}); try again")
+        return _TryAgain(f"another client stored the same thing at the same time ({said}); try again")
     if state in {"40001", "40P01", "55P03"}:
         return _TryAgain(f"other clients are in the way ({said}); try again")
     if isinstance(error, sa.exc.ProgrammingError) and not state:
-        return InvalidInput(f"{name} cannot be opened like this: {said}; mend the options in its URL")
+        return InvalidInput(f"{name} cannot be opened like this: {said}; fix the options in its URL")
     if state == "57014":
         return StoreBusy(f"{name} took too long ({said}); try again, or raise `busy_seconds`")
     if state in {"", "53300"} and (refused := _refused(where, said)):
@@ -1029,4 +1031,4 @@ def _translate(name: str, where: str, error: sa.exc.DBAPIError) -> EngramError:
         return StoreCorrupt(f"{name} is damaged ({said}); restore a backup")
     if state == "22000":
         return InvalidInput(f"the vectors do not fit together: {said}")
-    return StoreError(f"{name} could not be used: {said}; `engram doctor` looks into it")
+    return StoreError(f"{name} could not be used: {said}; run `engram doctor`")

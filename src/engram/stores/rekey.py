@@ -1,7 +1,7 @@
-"""Seals the rows of a database anew: plain ones for the first time, sealed ones with another key.
+"""Encrypt the rows of a database: plain rows for the first time, encrypted ones with a new key.
 
-All of it goes page by page, each in a transaction of its own that others can read and write between; what is done is
-told from what is not by looking at the rows, so that it can be stopped at any moment and started again.
+It works page by page, each in its own transaction, so that others can read and write in between. The rows themselves
+show which are done, so that it can be interrupted and started again at any time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engram.stores.sealing import AgentKeys
 from engram.text.terms import digest
 
 Renew = Callable[[sa.Connection, sa.Table, Mapping[Any, Any]], Row | None]
-"""From a stored row to what it shall be; `None` if it is that already."""
+"""Convert a stored row to its new form; `None` if it has that form already."""
 
 PAGE = 200
 TABLES = (memories, memory_keys, memory_evidence, memory_index, recall_events, events)
@@ -38,10 +38,10 @@ TABLES = (memories, memory_keys, memory_evidence, memory_index, recall_events, e
 def renewed(
     conn: sa.Connection, agent: str, table: sa.Table, renew: Renew, after: Row | None
 ) -> tuple[int, Row | None]:
-    """Renew a page of an agent's rows after one; how many were looked at, and the last of them, `None` at the end."""
+    """Convert a page of rows after one; return how many were read, and the last of them, `None` at the end."""
     key = list(table.primary_key.columns)
     rows = sa.select(table).where(table.c.agent == agent).order_by(*key).with_for_update()
-    if table is not memory_keys:  # their order is that of masks, which may change: all at once, or some come twice
+    if table is not memory_keys:  # in one page, since conversion may change the keys they are sorted by
         rows = rows.limit(PAGE)
     if after is not None:
         rows = rows.where(sa.tuple_(*key) > sa.tuple_(*(after[column.name] for column in key)))
@@ -56,7 +56,7 @@ def renewed(
 
 
 def renew_all(transact: Any, agent: str, renew: Renew) -> Iterator[int]:
-    """Renew every row of an agent, page by page; after each, how many rows it had."""
+    """Convert every row of an agent, page by page; yield the number of rows of each page."""
     for table in TABLES:
         last: Row | None = None
         while True:
@@ -67,7 +67,7 @@ def renew_all(transact: Any, agent: str, renew: Renew) -> Iterator[int]:
 
 
 def everybody(conn: sa.Connection) -> list[str]:
-    """All agents."""
+    """Return the names of all agents."""
     return sorted(conn.scalars(sa.select(agents.c.agent)))
 
 
@@ -77,7 +77,7 @@ def total(conn: sa.Connection) -> int:
 
 
 def key_ids(conn: sa.Connection) -> dict[str, list[str]]:
-    """The names of all keys, by agent."""
+    """Return the names of all keys, by agent."""
     found: dict[str, list[str]] = {}
     k = agent_keys.c
     for agent, id in conn.execute(sa.select(k.agent, k.key_id).order_by(k.agent, k.key_id)):
@@ -86,20 +86,20 @@ def key_ids(conn: sa.Connection) -> dict[str, list[str]]:
 
 
 def drop_keys(conn: sa.Connection, agent: str, ids: Sequence[str]) -> None:
-    """Remove keys, for good: what is sealed with them is lost."""
+    """Delete keys; data that is encrypted with them is lost."""
     k = agent_keys.c
     conn.execute(agent_keys.delete().where(k.agent == agent, k.key_id.in_(ids)))
 
 
 def renew_settings(conn: sa.Connection, renew: Renew) -> None:
-    """Renew all settings that may say something about memories."""
+    """Convert all settings that may contain content of memories."""
     for row in conn.execute(sa.select(settings)).mappings().all():
         if sealing.sealed_setting(row["name"]) and (new := renew(conn, settings, row)) is not None:
             conn.execute(settings.update().where(settings.c.name == row["name"]).values(new))
 
 
 def rewrap(conn: sa.Connection, renew: Callable[[str, str, str], str]) -> int:
-    """Wrap all keys anew; how many."""
+    """Encrypt all data keys again; return how many."""
     k = agent_keys.c
     rows = conn.execute(sa.select(k.agent, k.key_id, k.wrapped).with_for_update()).all()
     for agent, id, wrapped in rows:
@@ -109,7 +109,7 @@ def rewrap(conn: sa.Connection, renew: Callable[[str, str, str], str]) -> int:
 
 
 def destroy(conn: sa.Connection, agent: str) -> dict[str, int]:
-    """Remove the keys of an agent, and then all that they opened; how many rows of each table."""
+    """Delete the keys of an agent, and then all its rows; return how many of each table."""
     gone: dict[str, int] = {}
     for table in (agent_keys, events, recall_events, memories, tombstones, agents):
         gone[table.name] = conn.execute(table.delete().where(table.c.agent == agent)).rowcount
@@ -118,12 +118,12 @@ def destroy(conn: sa.Connection, agent: str) -> dict[str, int]:
 
 
 def is_plain(table: sa.Table, row: Mapping[Any, Any]) -> bool:
-    """Tell whether a row is not encrypted."""
+    """Return True if a row is not encrypted."""
     if table is memory_index:
         return bool(len(row["vector"]) == 4 * row["dim"])
     return not sealing.sealed_with(table.name, row)
 
 
 def outdated(keys: AgentKeys) -> list[str]:
-    """The data keys that are no longer in use once all rows are sealed with the current one."""
+    """Return the data keys that are not used any more once all rows are encrypted with the current one."""
     return [id for id in keys.data if id != keys.current]

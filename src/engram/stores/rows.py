@@ -1,9 +1,9 @@
-"""Between memories and table rows; every row carries a digest that is verified when it is read."""
+"""Convert memories and events to table rows and back; each row has a digest that is verified when it is read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -14,10 +14,12 @@ from pydantic import TypeAdapter
 from engram.clock import from_micros, micros
 from engram.errors import StoreCorrupt
 from engram.model import Clean, Content, Memory, MemoryType, Origin, Provenance
-from engram.ports import Credit, Event, LoggedRecall, Placed, Scope, Vector
+from engram.ports import Credit, Event, LoggedRecall, Placed, RankingInput, Scope, Vector
 from engram.text.terms import digest, index_terms, normal_form
 
 Row = dict[str, Any]
+Counts = Callable[[Any], tuple[int, list[int]]]
+"""Convert the word columns of a row to its length in terms and its count of each query term."""
 
 _content: TypeAdapter[Content] = TypeAdapter(Content)
 _SEALED = (
@@ -28,7 +30,7 @@ _SEALED_EVENT = "agent id seq kind at subject topic body".split()
 
 
 def to_row(memory: Memory, seq: int, merge_key: str | None) -> Row:
-    """The row that keeps a memory, sealed with its digest."""
+    """Return the row of a memory, with its digest."""
     row: Row = {
         "agent": memory.agent,
         "id": memory.id,
@@ -62,7 +64,7 @@ def to_row(memory: Memory, seq: int, merge_key: str | None) -> Row:
 
 
 def seal(row: Mapping[Any, Any]) -> str:
-    """The digest of everything a row keeps."""
+    """Return the digest of a memory's row."""
     return digest(*memory_parts(row))
 
 
@@ -72,7 +74,7 @@ def memory_parts(row: Mapping[Any, Any]) -> list[str]:
 
 
 def to_memory(row: Mapping[Any, Any], *, verified: bool = False) -> Memory:
-    """The memory a row keeps. Raises `StoreCorrupt` when the row is not what was written, if that is not known."""
+    """Return the memory of a row; unless it is `verified`, raises `StoreCorrupt` if the digest does not match."""
     if not verified and row["digest"] != digest(*memory_parts(row)):
         raise StoreCorrupt(
             f"memory {row['id']} of {row['agent']} is damaged; `engram db check` shows what else is, "
@@ -113,7 +115,7 @@ def to_memory(row: Mapping[Any, Any], *, verified: bool = False) -> Memory:
 
 
 def to_event_row(scope: Scope, event: Event, seq: int) -> Row:
-    """The row that keeps an event, sealed with its digest."""
+    """Return the row of an event, with its digest."""
     row: Row = {
         "agent": scope.agent,
         "id": event.id,
@@ -129,7 +131,7 @@ def to_event_row(scope: Scope, event: Event, seq: int) -> Row:
 
 
 def seal_event(row: Mapping[Any, Any]) -> str:
-    """The digest of everything that the row of an event keeps."""
+    """Return the digest of an event's row."""
     return digest(*event_parts(row))
 
 
@@ -139,7 +141,7 @@ def event_parts(row: Mapping[Any, Any]) -> list[str]:
 
 
 def to_event(row: Mapping[Any, Any], *, verified: bool = False) -> Event:
-    """The event a row keeps. Raises `StoreCorrupt` when the row is not what was written, if that is not known."""
+    """Return the event of a row; unless it is `verified`, raises `StoreCorrupt` if the digest does not match."""
     if not verified and row["digest"] != digest(*event_parts(row)):
         raise StoreCorrupt(
             f"an event of {row['agent']} is damaged; `engram db check` shows what else is, "
@@ -149,8 +151,22 @@ def to_event(row: Mapping[Any, Any], *, verified: bool = False) -> Event:
     return Event(row["id"], row["kind"], at, row["subject"], row["topic"], body, row["seq"])
 
 
+def usefulness(helped: float, hindered: float) -> float:
+    """Return the posterior mean of the share of recalls in which a memory helps; 0.5 without reports."""
+    return (helped + 1) / (helped + hindered + 2)
+
+
+def to_ranking_input(row: Any, counts: Counts) -> RankingInput:
+    """Convert a row of `neighbours.ranking_query`; `counts` converts what it says about its words."""
+    id, seq, session, speaker, role, at, text, importance, trust, helped, hindered, words = row
+    useful = usefulness(helped, hindered)
+    return RankingInput(
+        id, seq, session, speaker, role, from_micros(at), text, *counts(words), importance, trust, useful
+    )
+
+
 def to_recall(scope: Scope, credit: Credit) -> Row:
-    """The row that keeps what became of a recall."""
+    """Return the row of a recall's outcome."""
     shown = [id for id in credit.order if id in credit.helped]
     detail = {"order": credit.order, "helped": shown, "parts": {id: dict(own) for id, own in credit.parts.items()}}
     if credit.about:
@@ -161,7 +177,7 @@ def to_recall(scope: Scope, credit: Credit) -> Row:
 
 
 def to_logged_recall_row(scope: Scope, shown: LoggedRecall) -> Row:
-    """The row that keeps what was shown until its outcome is told; `PENDING` tells it from a credit."""
+    """Return the row of a logged recall without outcome; `PENDING` distinguishes it from a credit."""
     parts = {id: dict(own) for id, own in shown.parts.items()}
     detail = {"order": shown.order, "helped": None, "parts": parts, "about": dict(shown.about)}
     return {"agent": scope.agent, "id": shown.id, "at": micros(shown.at), "detail": to_json(detail)}
@@ -178,7 +194,7 @@ def to_logged_recall(row: Mapping[Any, Any]) -> LoggedRecall:
 
 
 def to_credit(row: Mapping[Any, Any]) -> Credit:
-    """Return the credit of a row; one that another version wrote may have less."""
+    """Return the credit of a row; rows of older versions may lack fields."""
     detail = json.loads(row["detail"])
     order, helped = tuple(detail.get("order", ())), frozenset(detail.get("helped", ()))
     shares = {id: (good, bad) for id, (good, bad) in detail.get("shares", {}).items()}
@@ -187,7 +203,7 @@ def to_credit(row: Mapping[Any, Any]) -> Credit:
 
 
 def to_json(value: object) -> str:
-    """Compact JSON; what is not a number in JSON is refused."""
+    """Return compact JSON; NaN and infinity are refused."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -196,12 +212,12 @@ def _moment(value: int | None) -> datetime | None:
 
 
 def tag_rows(memory: Memory) -> list[Row]:
-    """The rows of a memory's tags."""
+    """Return the rows of a memory's tags."""
     return [{"agent": memory.agent, "memory_id": memory.id, "tag": tag} for tag in dict.fromkeys(memory.tags)]
 
 
 def vector_rows(id: str, vectors: Sequence[Placed]) -> list[Row]:
-    """The rows of a memory's vectors, without agent and number."""
+    """Return the rows of a memory's vectors, without agent and number."""
     return [
         {
             "memory_id": id,
@@ -217,7 +233,7 @@ def vector_rows(id: str, vectors: Sequence[Placed]) -> list[Row]:
 
 
 def by_place(vectors: Iterable[Placed]) -> dict[tuple[str, str], dict[int, Vector]]:
-    """The passages of one memory by namespace and embedder; the last of two vectors of one passage counts."""
+    """Group the vectors of one memory by namespace and embedder, then by passage; the last of equal ones counts."""
     places: dict[tuple[str, str], dict[int, Vector]] = {}
     for placed in vectors:
         places.setdefault((placed.namespace, placed.embedder), {})[placed.passage] = placed.vector
@@ -225,13 +241,13 @@ def by_place(vectors: Iterable[Placed]) -> dict[tuple[str, str], dict[int, Vecto
 
 
 def memory_terms(memory: Memory) -> list[str]:
-    """The terms a memory is found by: its text, its context, its tags and the details of its kind."""
+    """Return the terms that index a memory: of its text, its context, its tags and its typed fields."""
     return index_terms("\n".join((memory.text, memory.context, *memory.tags, *_details(memory))))
 
 
 def _details(memory: Memory) -> Iterator[str]:
     if memory.kind is MemoryType.DECISION:
-        return  # its text and context say the same
+        return  # its text and context contain them already
     for name, value in memory.content:
         if name != "kind" and value:
             yield from value if isinstance(value, tuple) else (str(value),)

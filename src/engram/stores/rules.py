@@ -1,4 +1,4 @@
-"""Rules shared by all stores: filters, equal writes, merging of memories."""
+"""Rules shared by all stores: filters, idempotent writes, merging of memories, scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from engram.clock import micros
 from engram.errors import InvalidInput
 from engram.model import Memory, Receipt, comparable_content
 from engram.ports import FORGOTTEN, Cells, Entry, Event, Filter, Match, Matrix, TableChecksum, Vector
-from engram.ports.values import refuse_foreign
-from engram.stores.rows import by_place, memory_terms, to_json
+from engram.ports.arguments import refuse_foreign
+from engram.stores.rows import by_place, memory_terms, to_json, usefulness
 from engram.text.terms import K1, B, digest
 
 __all__ = [
@@ -47,9 +47,9 @@ __all__ = [
 
 REPLAYED = "already stored under this key"
 MERGED = "the same statement was already known; it now has more evidence"
-ENOUGH = 2  # how many times the wanted number is looked at before filters are applied exactly
+ENOUGH = 2  # candidates read for each result, before all rows are filtered
 MOST_SCORED = 2_500
-"""How many rows may be scored before frequent words are left out of a search."""
+"""The number of scored rows above which frequent words are left out of a search."""
 
 
 def forgotten(id: str, seq: int, at: datetime) -> Event:
@@ -58,7 +58,7 @@ def forgotten(id: str, seq: int, at: datetime) -> Event:
 
 
 def accepts(where: Filter, memory: Memory, context_key: str) -> bool:
-    """Tell whether a memory passes a filter."""
+    """Return True if a memory passes a filter."""
     return (
         (not where.kinds or memory.kind in where.kinds)
         and where.tags <= set(memory.tags)
@@ -76,13 +76,13 @@ def _valid(memory: Memory, moment: datetime) -> bool:
 
 
 def _current(memory: Memory, now: datetime) -> bool:
-    """Valid now. What began when it was stored has begun, whatever a clock that was set back says."""
+    """Return True if a memory is valid now; one that was valid when stored is so even after the clock is set back."""
     begun = memory.valid_from <= max(now, memory.created_at)
     return begun and (memory.valid_until is None or now < memory.valid_until)
 
 
 def fingerprint(entry: Entry) -> str:
-    """Equal for two entries that ask to remember the same thing, whenever they were made."""
+    """Return a digest of an entry's content, equal for two requests to store the same thing at different times."""
     memory = entry.memory
     content = comparable_content(memory.content)
     extra = json.dumps([content, memory.tags, memory.metadata], sort_keys=True, ensure_ascii=False)
@@ -90,7 +90,7 @@ def fingerprint(entry: Entry) -> str:
 
 
 def key_receipt(entry: Entry, id: str, known: str) -> Receipt:
-    """The answer to a write whose key is taken: the first id, or a refusal if it says something else."""
+    """Return the receipt for a write whose key is known: the first id, or a rejection if the content differs."""
     if known == fingerprint(entry):
         return Receipt(id=id, status="stored", reason=REPLAYED, code="replayed")
     reason = f"the key {entry.key!r} already belongs to another memory ({id}); use a new key"
@@ -98,20 +98,20 @@ def key_receipt(entry: Entry, id: str, known: str) -> Receipt:
 
 
 def superseded(known: Memory, newcomer: Memory) -> bool:
-    """Tell whether a statement ended before it was made again, so that it is a new one."""
+    """Return True if a statement's validity ended before it was repeated, so that the repetition is a new memory."""
     return known.valid_until is not None and known.valid_until <= newcomer.valid_from
 
 
 def annotated(known: Memory, update: Mapping[str, object]) -> Memory:
-    """The memory with new surroundings, one version on. Raises `InvalidInput` if it ends before it begins."""
+    """Return the memory with new metadata and the next version. Raises `InvalidInput` for an invalid validity."""
     memory = known.model_copy(update={**update, "version": known.version + 1})
     if memory.valid_until is not None and memory.valid_until <= memory.valid_from:
-        raise InvalidInput("valid_until must lie after the time it is valid from")
+        raise InvalidInput("valid_until must be later than valid_from")
     return memory
 
 
 def merged(known: Memory, newcomer: Memory) -> Memory:
-    """The known memory with the newcomer counted as evidence."""
+    """Return the known memory with an equal new one counted as evidence."""
     return known.model_copy(
         update={
             "tags": tuple(dict.fromkeys((*known.tags, *newcomer.tags))),
@@ -135,31 +135,31 @@ def evidence(id: str, seq: int, memory: Memory) -> dict[str, Any]:
 
 
 def vector_key(id: str, passage: int) -> str:
-    """The name of a passage's vector where ids are all there is: the id of the memory, for all but the first a number.
+    """Return the key of a passage's vector: the id of the memory, with a number for all but the first passage.
 
-    No two are the same, whatever an id looks like.
+    Keys of different passages and memories always differ.
     """
     return f"{id}#{passage}" if passage or "#" in id else id
 
 
 def owner(key: str) -> tuple[str, int]:
-    """The memory and the passage that a vector's name stands for."""
+    """Return the memory and the passage of a vector's key."""
     id, mark, passage = key.rpartition("#")
     return (id, int(passage)) if mark else (key, 0)
 
 
 def stacked(vectors: Sequence[Vector]) -> Matrix:
-    """Vectors as one matrix. Raises `InvalidInput` if they differ in length."""
+    """Stack vectors to a matrix. Raises `InvalidInput` if they differ in length."""
     if len({len(vector) for vector in vectors}) > 1:
         raise InvalidInput("the passages of one memory must have vectors of the same length")
     return np.array(vectors, dtype=np.float32)
 
 
 def nearest(search: Callable[[int], list[Match]], wanted: int, reach: int) -> tuple[list[Match], bool]:
-    """The memories nearest to a vector, best first, and whether there are no others.
+    """Return the memories nearest to a vector, best first, and True if there are no others.
 
-    `search` gives so many vectors, best first; `reach` says how many to ask for at first. A memory counts once, with
-    its best passage: if fewer than `wanted` memories have these vectors, more are asked for.
+    `search` returns a number of vectors, best first; `reach` is the number to begin with. A memory counts once, with
+    its best passage: if these vectors belong to fewer than `wanted` memories, more are searched for.
     """
     while True:
         found, best = search(reach), dict[str, Match]()
@@ -172,7 +172,7 @@ def nearest(search: Callable[[int], list[Match]], wanted: int, reach: int) -> tu
 
 
 def telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
-    """The terms that fewest rows hold, as many as can be afforded, and at least one of them."""
+    """Return the rarest terms: as many as `MOST_SCORED` rows allow, and at least one."""
     kept: list[str] = []
     rows = 0
     for term in sorted(terms, key=lambda term: holders[term]):
@@ -183,13 +183,8 @@ def telling(terms: Sequence[str], holders: Mapping[str, int]) -> list[str]:
     return kept
 
 
-def usefulness(helped: float, hindered: float) -> float:
-    """Return the posterior mean of how often a memory helps when recalled; a half without reports."""
-    return (helped + 1) / (helped + hindered + 2)
-
-
 def tally(rows: Iterable[Cells]) -> TableChecksum:
-    """Count rows, with a checksum that does not depend on their order."""
+    """Count rows, and compute a checksum that does not depend on their order."""
     count, total = 0, 0
     for row in rows:
         count += 1

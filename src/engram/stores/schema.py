@@ -1,8 +1,8 @@
 """The tables, for every SQL database. The scope (`agent`) leads every key.
 
-`seq` numbers writes in commit order: it breaks ties between equal times, and tells what is new.
-Times are microseconds since 1970, UTC. A tombstone keeps how many `passages` had a vector in one space, at most: so
-many keys a vector database may have of it.
+`seq` numbers writes in commit order: it breaks ties between equal times, and identifies new rows.
+Times are microseconds since 1970, UTC. A tombstone has the highest number of `passages` with vectors in one space,
+from which follow the keys to delete from a vector database.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ APPLICATION_ID = 0x454E4752  # "ENGR" in the header of the file
 
 
 class PgVector(sa.types.UserDefinedType[bytes]):
-    """pgvector's type, spoken to in the bytes that every other database keeps."""
+    """The column type of pgvector; Python values are bytes, as for all other databases."""
 
     cache_ok = True
 
     def get_col_spec(self, **options: Any) -> str:
-        """The name of the type."""
+        """Return the name of the type."""
         return "vector"
 
     def bind_processor(self, dialect: sa.Dialect) -> Callable[[bytes | None], str]:
-        """Little-endian floats as pgvector's text."""
+        """Convert little-endian floats to pgvector's text."""
         return lambda data: "[" + ",".join(map(repr, np.frombuffer(data or b"", dtype="<f4").tolist())) + "]"
 
     def bind_expression(self, bindvalue: sa.BindParameter[Any]) -> sa.ColumnElement[Any]:
-        """Says that the text is a vector."""
+        """Cast the text to a vector."""
         return sa.cast(bindvalue, self)
 
     def result_processor(self, dialect: sa.Dialect, coltype: object) -> Callable[[str], bytes]:
-        """Pgvector's text as little-endian floats."""
+        """Convert pgvector's text to little-endian floats."""
         return lambda text: np.array(text.strip("[]").split(","), dtype="<f4").tobytes()
 
 
@@ -206,7 +206,7 @@ events = sa.Table(
 audit = sa.Table(
     "audit",
     metadata,
-    # SQLite keeps a table in the order of an INTEGER key, and needs no other index for it.
+    # In SQLite, an INTEGER key is the rowid and needs no index of its own.
     sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
     sa.Column("at", _Time, nullable=False),
     sa.Column("actor", sa.Text, nullable=False),

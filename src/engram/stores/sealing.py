@@ -1,9 +1,9 @@
-"""Sealed rows: what carries content is unreadable in the tables, and is opened where rows are read.
+"""Encrypt the content columns of rows when they are written, and decrypt them when they are read.
 
-Each agent has a data key, which seals what is only read, and an index key, which masks what is looked for: the same
-value gives the same mask. Both are kept beside the rows, wrapped by a master key that is not. The digest of a sealed
-row is made with the index key, over what is stored: it is checked before anything is opened, and covers the readable
-columns, too.
+Each agent has a data key, which encrypts ("seals") columns that are only read, and an index key, which encrypts columns
+that are searched deterministically ("masks" them). Both are stored beside the rows, encrypted ("wrapped") with a master
+key that is not. The digest of an encrypted row is a MAC with the index key over all stored columns, also the readable
+ones; it is verified before anything is decrypted.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from engram.stores.rows import Row, event_parts, memory_parts, to_json
 from engram.stores.schema import agent_keys, settings
 
 CRYPT = "crypt"
-"""The setting that says how, and with which master key, a database is encrypted."""
+"""The setting with the mode of encryption and the identity of the master key."""
 EVERYBODY = ""
-"""Whose key seals the settings: no agent has this name."""
+"""The name, which no agent has, whose key encrypts the settings."""
 VERSION = "v1"
 READY, SEALING = "ready", "sealing"
 KEY_BYTES = 32
@@ -53,15 +53,15 @@ _SEALED = {
     "memory_index": ("vector", ("memory_id", "namespace", "embedder", "passage")),
     "settings": ("value", ("name",)),
 }
-"""For each table the column that is sealed, and those that tell its row from others of the agent."""
+"""For each table the encrypted column, and those that identify its row among others of the agent."""
 MARKERS = {"memories": "content"} | {table: column for table, (column, _) in _SEALED.items()}
-"""The column of each table that tells a sealed row from a plain one."""
+"""The column of each table that distinguishes an encrypted row from a plain one."""
 RESEALED = ("memories", "memory_keys", "memory_evidence", "memory_index", "recall_events", "events")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentKeys:
-    """The keys of one agent; `data` has those that rows are sealed with, of which `current` seals new ones."""
+    """The keys of one agent; `data` has all keys that rows are encrypted with, `current` is the one for new rows."""
 
     agent: str
     data: Mapping[str, Seal]
@@ -70,7 +70,7 @@ class AgentKeys:
     index_id: str
 
     def shut(self, table: str, row: Stored) -> Row:
-        """A plain row as it is stored."""
+        """Encrypt a row."""
         shut = dict(row)
         for column in _MASKED.get(table, ()):
             if shut[column]:
@@ -90,7 +90,7 @@ class AgentKeys:
         return shut
 
     def open(self, table: str, row: Stored) -> Row:
-        """A stored row as it was given to `shut`, without its digest. Raises `StoreCorrupt` if it was changed."""
+        """Decrypt a row that `shut` encrypted, without its digest. Raises `StoreCorrupt` if it was changed."""
         plain = dict(row)
         self.verify(table, row)
         for column in _MASKED.get(table, ()):
@@ -110,7 +110,7 @@ class AgentKeys:
         return plain
 
     def verify(self, table: str, row: Stored) -> None:
-        """Raises `StoreCorrupt` if a row that has a digest is not what was stored."""
+        """Verify the digest of a row, if it has one. Raises `StoreCorrupt` if it does not match."""
         if table == "memories" and row["digest"] != self._sign(memory_parts(row)):
             raise StoreCorrupt(
                 f"memory {row['id']} of {row['agent']} is damaged; `engram db check` shows what else is, "
@@ -123,11 +123,11 @@ class AgentKeys:
             )
 
     def text(self, id: str, stored: str) -> str:
-        """The text of a memory."""
+        """Decrypt the text of a memory."""
         return self._open_cell("memories", (id,), "text", stored)
 
     def vector(self, place: tuple[str, ...], stored: bytes) -> bytes:
-        """The vector of a row of `memory_index`, of which `place` tells it from others."""
+        """Decrypt the vector in a row of `memory_index`, which `place` identifies."""
         return self._open_bytes("memory_index", place, "vector", stored)
 
     def mask(self, table: str, column: str, value: str) -> str:
@@ -135,7 +135,7 @@ class AgentKeys:
         return self.index.mask(value, _about(table, self.agent, column))
 
     def unmask(self, table: str, column: str, masked: str) -> str:
-        """The inverse of `mask`."""
+        """Decrypt a value that `mask` encrypted."""
         return self.index.unmask(masked, _about(table, self.agent, column))
 
     def terms(self, terms: Iterable[str]) -> list[str]:
@@ -147,7 +147,7 @@ class AgentKeys:
         return sorted(map(self.index.blind, terms))
 
     def asked(self, query: Query) -> Query:
-        """A search whose filters are masked like the rows."""
+        """Return a search whose filter values are masked like the rows."""
         where = query.where
         if not (where.tags or where.session or where.context_key):
             return query
@@ -165,7 +165,7 @@ class AgentKeys:
         )
 
     def ranking_input(self, seen: RankingInput) -> RankingInput:
-        """Return ranking input, readable."""
+        """Decrypt ranking input."""
 
         def label(column: str, value: str | None) -> str | None:
             return self.unmask("memories", column, value) if value else value
@@ -178,12 +178,12 @@ class AgentKeys:
         )
 
     def term_counts(self, found: TermCounts, terms: Sequence[str]) -> TermCounts:
-        """Return term counts by the terms' own names."""
+        """Return term counts by the plain terms instead of the masked ones."""
         named = dict(zip(self.terms(terms), terms, strict=True))
         return found._replace(holders={named[term]: count for term, count in found.holders.items()})
 
     def is_current(self, table: str, row: Stored) -> bool:
-        """Tell whether a row is encrypted with the current data key."""
+        """Return True if a row is encrypted with the current data key."""
         stored, mark = row[MARKERS[table]], f"{VERSION}.{self.current}."
         if isinstance(stored, bytes):
             return stored.startswith(mark.encode())
@@ -223,14 +223,14 @@ class AgentKeys:
     def _key(self, version: str, id: str) -> Seal:
         if version != VERSION or id not in self.data:
             raise StoreCorrupt(
-                f"a value of {self.agent or 'the settings'} is not sealed with a key that is here; "
+                f"a value of {self.agent or 'the settings'} is encrypted with a key that is missing here; "
                 "`engram db check` shows what else is damaged"
             )
         return self.data[id]
 
 
 class Sealer:
-    """Has the keys of all agents, as far as they were needed, and notices when they change."""
+    """Load and cache the keys of agents, and notice when they change."""
 
     def __init__(self, cipher: Cipher, now: Callable[[], datetime]) -> None:
         self.cipher = cipher
@@ -239,19 +239,22 @@ class Sealer:
         self._known: dict[str, AgentKeys] = {}
 
     def begin(self, conn: sa.Connection, said: str | None) -> None:
-        """Called when a transaction begins, with the setting `CRYPT`. Raises if the master key was changed."""
+        """Drop cached keys if they were changed; called when a transaction begins, with the setting `CRYPT`.
+
+        Raises `StoreError` if the master key was changed.
+        """
         conn.info.pop(_MADE, None)
         if said == self._said:
             return
         if said is None:
-            raise StoreError("this database was encrypted, and is no longer; open it again")
+            raise StoreError("this database is no longer encrypted; open it again")
         if json.loads(said)["master"] != self.cipher.identity:
             raise StoreError("the master key of this database was changed; open it again with the new one")
         self._said = said
         self._known = {}
 
     def keys(self, conn: sa.Connection, agent: str, *, make: bool = False) -> AgentKeys:
-        """The keys of an agent; with `make` they are made at need, else an agent without keys has nothing to open."""
+        """Return the keys of an agent; with `make` they are created if needed, else missing ones are a random key."""
         made: dict[str, AgentKeys] = conn.info.get(_MADE, {})
         if (known := self._known.get(agent) or made.get(agent)) is not None:
             return known
@@ -259,15 +262,15 @@ class Sealer:
             self._known[agent] = keys
             return keys
         if make:
-            for id in ("d1", "x1"):  # of two clients who make them at once, both take those of the first
+            for id in ("d1", "x1"):  # if two clients do this at once, both use the keys of the first
                 self.add_key(conn, agent, id)
             if (keys := self.read(conn, agent)) is not None:
-                conn.info.setdefault(_MADE, {})[agent] = keys  # for this transaction, which may be undone
+                conn.info.setdefault(_MADE, {})[agent] = keys  # for this transaction only, as it may be rolled back
                 return keys
         return AgentKeys(agent, {}, "", self.cipher.lock(os.urandom(KEY_BYTES)), "")
 
     def of(self, conn: sa.Connection, agent: str, table: str, row: Stored) -> AgentKeys:
-        """The keys that open a row; read again if it was sealed with a newer one."""
+        """Return the keys for a row; they are read again if it was encrypted with a newer one."""
         known = self.keys(conn, agent)
         if (id := sealed_with(table, row)) and id not in known.data and agent in self._known:
             del self._known[agent]
@@ -275,11 +278,11 @@ class Sealer:
         return known
 
     def vector(self, conn: sa.Connection, agent: str, place: tuple[str, ...], stored: bytes) -> bytes:
-        """The vector of a row of `memory_index`: there are many of them to be opened at once."""
+        """Decrypt only the vector of a row of `memory_index`, as there are many of them."""
         return self.of(conn, agent, "memory_index", {"vector": stored}).vector(place, stored)
 
     def read(self, conn: sa.Connection, agent: str) -> AgentKeys | None:
-        """The keys of an agent as they are stored; the highest numbers are in use."""
+        """Read the keys of an agent; those with the highest numbers are in use."""
         k = agent_keys.c
         rows = conn.execute(sa.select(k.key_id, k.wrapped).where(k.agent == agent)).all()
         if not rows:
@@ -292,7 +295,7 @@ class Sealer:
 
     @contextmanager
     def using(self, conn: sa.Connection, keys: AgentKeys) -> Iterator[None]:
-        """Within it, rows are sealed with these keys, which no other transaction knows yet."""
+        """Encrypt rows inside this context with these keys, which no other transaction knows yet."""
         before = self._known.pop(keys.agent, None)
         made: dict[str, AgentKeys] = conn.info.setdefault(_MADE, {})
         made[keys.agent] = keys
@@ -304,15 +307,15 @@ class Sealer:
                 self._known[keys.agent] = before
 
     def add_key(self, conn: sa.Connection, agent: str, id: str) -> None:
-        """Make a key, unless there is one of this name."""
+        """Create a key, unless there is one of this name."""
         wrapped = self.cipher.wrap(os.urandom(KEY_BYTES), _naming(agent, id))
         conn.execute(_ADD_KEY, {"agent": agent, "id": id, "wrapped": wrapped, "at": micros(self._now())})
 
 
 def unlocked(said: str | None, cipher: Cipher | None, name: str) -> str:
-    """The state of a database by its setting `CRYPT`: `READY`, `SEALING`, or nothing if it is not encrypted.
+    """Return the state in the setting `CRYPT`: `READY`, `SEALING`, or an empty text if the database is not encrypted.
 
-    Raises `StoreError` if it is encrypted and this is not its key.
+    Raises `StoreError` if the database is encrypted with another key.
     """
     if said is None:
         return ""
@@ -325,23 +328,25 @@ def unlocked(said: str | None, cipher: Cipher | None, name: str) -> str:
             "give the right one by the setting `key_file`, or as ENGRAM_KEY"
         )
     if cipher.unwrap(crypt["check"], _CHECK) != _CHECK:
-        raise StoreCorrupt(f"the check of the key of {name} was changed; `engram db restore` brings back a backup")
+        raise StoreCorrupt(
+            f"the check value of the key of {name} was changed; restore a backup with `engram db restore`"
+        )
     return str(crypt["state"])
 
 
 def announced(cipher: Cipher, state: str) -> str:
-    """The value of the setting `CRYPT`, new each time, so that everybody who has the database open takes notice."""
+    """Return a value for the setting `CRYPT`, different each time, so that all processes notice the change."""
     check = cipher.wrap(_CHECK, _CHECK)
     return to_json({"mode": "fields", "master": cipher.identity, "check": check, "state": state})
 
 
 def rewrapped(old: Cipher, new: Cipher, agent: str, id: str, wrapped: str) -> str:
-    """A key of an agent, wrapped by another master key."""
+    """Encrypt a key of an agent with another master key."""
     return new.wrap(old.unwrap(wrapped, _naming(agent, id)), _naming(agent, id))
 
 
 def sealed_with(table: str, row: Stored) -> str:
-    """The name of the data key that a row is sealed with, or nothing."""
+    """Return the name of the data key that a row is encrypted with; empty for a plain row."""
     if table not in MARKERS:
         return ""
     stored = row[MARKERS[table]]
@@ -362,12 +367,12 @@ GUARDS = {
     "recall_events": f"substr(replace(NEW.detail, '{_PENDING} ', ''), 1, 3) <> 'v1.'",
     "events": "substr(NEW.body, 1, 3) <> 'v1.'",
 }
-"""What a plain row looks like that somebody wants to add to an encrypted database, who does not know that it is."""
+"""SQL conditions for plain rows, which triggers refuse in an encrypted database."""
 GUARDED = "this database is encrypted"
 
 
 def guards() -> list[str]:
-    """SQLite's words for refusing plain rows, whoever writes them."""
+    """Return the SQLite triggers that refuse plain rows."""
     return [
         f"CREATE TRIGGER IF NOT EXISTS sealed_{table}_{way.lower()} BEFORE {way} ON {table} WHEN {plain} "
         f"BEGIN SELECT RAISE(ABORT, '{GUARDED}'); END"
@@ -377,17 +382,17 @@ def guards() -> list[str]:
 
 
 def sealed_setting(name: str) -> bool:
-    """Tell whether a setting may contain content of memories, so that it is encrypted."""
+    """Return True if a setting may contain content of memories, so that it is encrypted."""
     return name not in _ABOUT_THE_DATABASE and not name.startswith("pushed:")
 
 
 def concerns(table: str, row: Stored) -> bool:
-    """Tell whether a row has encrypted or masked columns."""
+    """Return True if a row has encrypted or masked columns."""
     return table in MARKERS or table in _MASKED if table != settings.name else sealed_setting(row["name"])
 
 
 def crypt_of(conn: sa.Connection, *, writing: bool = False) -> str | None:
-    """The setting `CRYPT`; who writes holds it still, so that whoever changes a key waits for them."""
+    """Read the setting `CRYPT`; with `writing`, lock it, so that a change of keys waits for this transaction."""
     named = sa.select(settings.c.value).where(settings.c.name == CRYPT)
     return conn.scalar(named.with_for_update(read=True) if writing else named)
 

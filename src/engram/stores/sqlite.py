@@ -1,4 +1,4 @@
-"""Memories in one SQLite file: durable commits, FTS5 for words, vectors searched in this process."""
+"""The SQLite store: memories in one file, FTS5 for words, vectors searched in this process."""
 
 from __future__ import annotations
 
@@ -52,36 +52,36 @@ from engram.ports import (
 from engram.stores import audit_entries, neighbours, raw, sealing
 from engram.stores.drivers import PLAIN, PURPOSE, Driver, whole_file
 from engram.stores.fts import VOCABULARY, FtsWords, counter_of, fetch, passing_rows
-from engram.stores.rows import scope_term
+from engram.stores.rows import scope_term, to_ranking_input
 from engram.stores.rules import ENOUGH, nearest, vector_key
 from engram.stores.schema import APPLICATION_ID, REVISION, memory_index, tombstones
 from engram.stores.sql import HYDRATE, PAGE, WRITE, SqlStore, Tables, sound, storable
 
 R = TypeVar("R")
 Span = tuple[int | None, int | None]
-"""From when until when a memory is valid; open where it always was, or always will be."""
+"""The validity of a memory: from and until, or `None` for no limit."""
 _log = logging.getLogger("engram")
 
 MAGIC = b"SQLite format 3\x00"
 OLDEST_SQLITE = (3, 35, 0)
-WAL_RESET_FIXED = (3, 51, 3)  # before it, a passive checkpoint can race with a writer and corrupt the file
+WAL_RESET_FIXED = (3, 51, 3)  # in older versions, a passive checkpoint can race with a writer and corrupt the file
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 RESERVE_BYTES = 512 * 1024
 SAMPLE_BYTES = 24
-LEAST_BYTES = 8  # of fewer, others are in the file by chance
-BLOCK_BYTES = 256 * 1024  # searched without letting other threads in between
+LEAST_BYTES = 8  # shorter samples may occur in the file by chance
+BLOCK_BYTES = 256 * 1024  # searched without releasing the GIL
 MOST_TRACES = 1000
 MOST_SOUGHT = 32
-"""Searching the file for more pieces than these takes longer than making it anew."""
+"""The number of samples above which rewriting the file is faster than searching it."""
 MOST_LEVELS = 500
-"""SQLite 3.40 adds levels to the word index whenever it is merged, and cannot open one with more than 2,000."""
+"""The levels at which the word index is rebuilt: SQLite 3.40 adds some at each merge, and fails above 2,000."""
 _STRUCTURE = "SELECT block FROM memory_words_data WHERE id = 10"
 READERS_SECONDS = 2.0
-"""So long whoever removes something for good waits for those who still read."""
+"""The most seconds that a deletion waits for readers."""
 LONGEST_PAUSE = 0.1
 OWED = "scrub:owed"
-"""The setting that says that something was removed, and nobody has searched the file for it yet."""
-CACHE_KILOBYTES = 32 * 1024  # for each connection, filled as it reads
+"""The setting that says that the file has not been searched for deleted data yet."""
+CACHE_KILOBYTES = 32 * 1024  # per connection
 
 _inherited: list[object] = []  # a forked child must neither use nor close its parent's connections
 
@@ -90,10 +90,10 @@ _COUNTER = "SELECT epoch, seq FROM counter"
 _SETTING = "SELECT value FROM settings WHERE name = :name"
 _SET = sa.text("INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING")
 _UNSET = sa.text("DELETE FROM settings WHERE name = :name")
-# Named first, a list is gone through in its order; in a condition, SQLite would make an index of it first.
+# With the list first in the join, SQLite reads it in order; in a condition, it would build an index of it.
 _SOURCE = "json_each(:listed) j CROSS JOIN memories m"
 _SPAN = "CASE WHEN m.valid_from <= m.created_at THEN NULL ELSE m.valid_from END, m.valid_until"
-# Straight from where FTS5 keeps its texts: it takes twice as long to say the same.
+# Read from FTS5's content table, since the FTS5 table itself takes twice as long.
 _RANKING_INPUTS = " ".join(
     [
         neighbours.shown(f"w.c1, {_SPAN}"),
@@ -125,7 +125,7 @@ _ENTRY = (
     "INSERT INTO audit (seq, at, actor, principal, action, agent, target, grant_id, count, detail, prev, hash) VALUES "
     "(:seq, :at, :actor, :principal, :action, :agent, :target, :grant_id, :count, :detail, :prev, :hash)"
 )
-# What is searched for in the file once it is gone: texts, words and vectors.
+# Reads samples of memories before their deletion: texts, words and vectors.
 _GOING = (
     "SELECT m.text, w.c1, (SELECT group_concat(hex(substr(v.vector, 9, 96))) FROM memory_index v "
     "WHERE v.agent = m.agent AND v.memory_id = m.id) FROM json_each(:listed) j CROSS JOIN memories m "
@@ -154,7 +154,7 @@ _NUMBER = sa.text("UPDATE counter SET seq = seq + :count RETURNING seq")
 
 @dataclass(slots=True)
 class _Snapshot:
-    """Values that a transaction about one scope has read; none of them can change before it ends."""
+    """Values that a read transaction on a scope has cached; they cannot change before it ends."""
 
     scope: Scope
     conn: sa.Connection
@@ -164,7 +164,7 @@ class _Snapshot:
 
 
 class SqliteTables(Tables):
-    """The tables in one SQLite file, and the care of that file."""
+    """The tables in one SQLite file, and the maintenance of that file."""
 
     def __init__(
         self, path: Path, driver: Driver, vectors: VectorStore, sources: Sources, *, durable: bool, busy_seconds: float
@@ -178,13 +178,13 @@ class SqliteTables(Tables):
         self._checkpoints = driver.version < WAL_RESET_FIXED
         self._log_path = _beside(path, "-wal")
         self._log_limit = CHECKPOINT_BYTES
-        self._went: dict[bytes, str] = {}  # pieces of what was removed, until nothing of them is left; of which words
+        self._went: dict[bytes, str] = {}  # samples of deleted data still in the file, and their words
         self._tracing = threading.Lock()
-        self._full_log = False  # whether it may still have what is to be unreadable
+        self._full_log = False  # true if it may still contain deleted data
         self._scrubbing = threading.Lock()
-        self._scrubs_asked, self._scrubbed = 0, (0, True)  # how often; up to which one it was done, and whether wholly
+        self._scrubs_asked, self._scrubbed = 0, (0, True)  # number of requests; number done, and true if complete
         self._marks: dict[VectorSpace, tuple[str, int]] = {}
-        self._long: dict[VectorSpace, dict[str, int]] = {}  # the last passage of each memory that has more than one
+        self._long: dict[VectorSpace, dict[str, int]] = {}  # the last passage of memories with several
         self._syncing = threading.Lock()
         self._turn = threading.RLock()
         self._held = threading.local()
@@ -204,7 +204,7 @@ class SqliteTables(Tables):
     def _make_engine(self) -> sa.Engine:
         pool: dict[str, Any] = {"poolclass": sa.pool.QueuePool, "pool_size": 4, "max_overflow": 124}
         if self.read_only:
-            pool = {"poolclass": sa.pool.NullPool}  # each read finds out anew whether somebody writes
+            pool = {"poolclass": sa.pool.NullPool}  # each read checks for a writer
         engine = sa.create_engine("sqlite://", creator=self._connect, module=self.driver.module, **pool)
         sa.event.listen(engine, "begin", _begin)
         return engine
@@ -223,14 +223,14 @@ class SqliteTables(Tables):
         conn.execute("PRAGMA cell_size_check = ON")
         conn.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
         if self._checkpoints:
-            conn.execute("PRAGMA wal_autocheckpoint = 0")  # `after_write` does it instead
-        conn.execute("PRAGMA journal_size_limit = 0")  # a log that begins anew gives its space back
+            conn.execute("PRAGMA wal_autocheckpoint = 0")  # done by `after_write` instead
+        conn.execute("PRAGMA journal_size_limit = 0")  # a restarted log is truncated
         conn.execute(f"PRAGMA cache_size = -{CACHE_KILOBYTES}")
         conn.execute(VOCABULARY)
         return conn
 
     def _prepare(self) -> None:
-        """Bring the file to the newest schema, once, however many processes open it at the same time."""
+        """Upgrade the file to the newest schema; other processes that open it meanwhile wait."""
         with self.read(None) as conn:
             version = _version(conn)
         if version == REVISION:
@@ -240,7 +240,7 @@ class SqliteTables(Tables):
             raise StoreReadOnly(f"{self.path} has the old schema {version} and cannot be written; make it writable")
         if version is None:
             with self._wrapped(), closing(self._connect()) as raw:
-                # In this order, and again after a crash: the mark is in the file itself before there is a log.
+                # The order matters in case of a crash: the application id must be in the file before there is a log.
                 raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 raw.execute("PRAGMA journal_mode = WAL")
         self._migrate(version)
@@ -250,7 +250,7 @@ class SqliteTables(Tables):
 
         with self.write(None) as conn:
             if _version(conn) != version:
-                return  # another process was first
+                return  # another process was faster
             if version is not None:
                 self.backup(_beside(self.path, f".schema-{version}.bak"))
             upgrade(conn)
@@ -260,7 +260,7 @@ class SqliteTables(Tables):
 
     @contextmanager
     def snapshot(self, scope: Scope) -> Iterator[None]:
-        """Within it, all that this thread reads of the scope is of one moment."""
+        """Let all reads of this thread in the scope see the same state."""
         with self.read(scope) as conn:
             self._held.moment = _Snapshot(scope, conn)
             try:
@@ -269,7 +269,7 @@ class SqliteTables(Tables):
                 self._held.moment = None
 
     def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        """The result of some reading in one transaction; a store may try it again."""
+        """Run reads in one transaction and return their result; they may be retried."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         if held is not None and held.scope == scope:
             return work(held.conn)
@@ -277,39 +277,44 @@ class SqliteTables(Tables):
             return work(conn)
 
     def _moment(self, conn: sa.Connection, scope: Scope) -> _Snapshot:
-        """Return the snapshot that this thread is in, or a new one."""
+        """Return the current snapshot of this thread, or a new one."""
         held: _Snapshot | None = getattr(self._held, "moment", None)
         return held if held is not None and held.conn is conn and held.scope == scope else _Snapshot(scope, conn)
 
     def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """The condition that a column has one of the values, all of them in one parameter."""
+        """Return the condition that a column has one of the values, which are bound as one parameter."""
         listed = sa.func.json_each(json.dumps(storable(values))).table_valued("value")
         return column.in_(sa.select(listed.c.value))
 
     # Words -------------------------------------------------------------------------------------------
 
     def number(self, conn: sa.Connection, count: int) -> list[int]:
-        """So many write numbers that nobody else has, rising."""
+        """Return `count` unique write numbers, ascending."""
         last = int(conn.execute(_NUMBER, {"count": count}).scalar_one())
         return list(range(last - count + 1, last + 1))
 
     def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
-        """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
-        chain(conn.connection.driver_connection, entries)
+        """Append entries to the audit trail, and lock it until this transaction ends."""
+        driver: Any = conn.connection.driver_connection  # straight through the driver: every write waits for it
+        last, prev = driver.execute(_HEAD).fetchone() or (0, "")
+        for seq, entry in enumerate(entries, last + 1):
+            row = entry.at(seq, prev)
+            driver.execute(_ENTRY, row)
+            prev = row["hash"]
 
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
+        """Add rows (agent, seq, terms) to the word index."""
         if rows:
             words = [{"seq": seq, "scope": scope_term(agent), "words": " ".join(terms)} for agent, seq, terms in rows]
             conn.execute(_INDEX_WORDS, words)
 
     def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
-        """Make rows unfindable."""
+        """Remove rows from the word index."""
         if seqs:
             conn.execute(_UNINDEX_WORDS, [{"seq": seq} for seq in seqs])
 
     def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
-        """The rows of a scope that hold any of the terms, best first."""
+        """Return the rows of a scope that hold any of the terms, best first."""
         clauses, now, moment = partial(self.conditions, scope, query), _now(query.where), self._moment(conn, scope)
 
         def passing(seqs: Sequence[int]) -> dict[int, str]:
@@ -325,13 +330,13 @@ class SqliteTables(Tables):
     def neighbours(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[RankingInput]:
-        """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
+        """Return these rows and their neighbours in their sessions, with their lengths and counts of the terms."""
         rows = fetch(conn, _WINDOWS, {"agent": scope.agent, "listed": json.dumps(ids), "reach": reach})
         places = sorted({int(place) for row in rows for some in row if some for place in some.split(",")})
         seen = fetch(conn, _RANKING_INPUTS, {"agent": scope.agent, "listed": json.dumps(places)})
         self._moment(conn, scope).spans.update((row[0], row[-2:]) for row in seen)
         counts = counter_of(terms)
-        return [neighbours.to_ranking_input(row[:-2], counts) for row in seen]
+        return [to_ranking_input(row[:-2], counts) for row in seen]
 
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
         """Count the rows of a scope, and those that hold each term."""
@@ -355,7 +360,7 @@ class SqliteTables(Tables):
         return moment.holders[key]
 
     def _counter(self, moment: _Snapshot) -> tuple[str, int]:
-        """The epoch, and the number of the last write."""
+        """Return the epoch, and the number of the last write."""
         if moment.counter is None:
             (moment.counter,) = fetch(moment.conn, _COUNTER, {})
         return moment.counter
@@ -363,7 +368,7 @@ class SqliteTables(Tables):
     # Vectors -----------------------------------------------------------------------------------------
 
     def search_vectors(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        """The rows of a scope nearest to a vector, best first."""
+        """Return the rows of a scope nearest to a vector, best first."""
         space = VectorSpace(scope, near.namespace, near.embedder)
         wanted = query.limit + query.offset
         search = partial(self._vectors.search, space, near.vector)
@@ -372,7 +377,7 @@ class SqliteTables(Tables):
             self._sync(conn, space)
             if query.among is None:
                 found, everything = nearest(search, wanted, wanted * ENOUGH)
-                for some in (found[:wanted], found[wanted:]):  # mostly all pass, and the rest need not be looked up
+                for some in (found[:wanted], found[wanted:]):  # usually all pass, and the rest is not needed
                     if len(kept) < wanted:
                         allowed = self.allowed(conn, scope, query, [match.id for match in some])
                         kept += [match for match in some if match.id in allowed]
@@ -382,7 +387,7 @@ class SqliteTables(Tables):
         return kept[query.offset : wanted]
 
     def _keys(self, conn: sa.Connection, space: VectorSpace, query: Query) -> frozenset[str]:
-        """The names of the vectors whose memories pass the filter; of few memories, without a look at the mirror."""
+        """Return the keys of vectors whose memories pass the filter; of few memories, without reading the vectors."""
         if query.among is None or _now(query.where) is None:
             return self.passing_keys(conn, space, query)
         long = self._long.get(space, {})
@@ -401,7 +406,7 @@ class SqliteTables(Tables):
         return frozenset(id for id in ids if id in known and _valid(known[id], now))
 
     def _sync(self, conn: sa.Connection, space: VectorSpace) -> None:
-        """Take over what this and other processes wrote since the space was last looked at."""
+        """Update the index of this process with all writes since its last update."""
         epoch, latest = self._counter(self._moment(conn, space.scope))
         mark = self._marks.get(space, (epoch, 0))
         if mark == (epoch, latest):
@@ -427,10 +432,10 @@ class SqliteTables(Tables):
                     long[id] = max(passage, long.get(id, 0))
         self._marks[space] = (epoch, latest)
 
-    # Keeping the file well ---------------------------------------------------------------------------
+    # Maintenance -------------------------------------------------------------------------------------
 
     def after_write(self) -> None:
-        """Carry a long log over into the file, so that it can begin anew."""
+        """Checkpoint a long write-ahead log, so that it can be restarted."""
         if self._full_log and self._empty_log(0):
             return
         size = _size(self._log_path)
@@ -438,15 +443,15 @@ class SqliteTables(Tables):
             self._log_limit = CHECKPOINT_BYTES
         if not self._checkpoints or size < self._log_limit:
             return
-        self._log_limit = size + CHECKPOINT_BYTES // 4  # a reader may hold it up; do not try at every write
+        self._log_limit = size + CHECKPOINT_BYTES // 4  # a reader may block it; do not try at every write
         try:
             self._checkpoint()
-        except StoreError as error:  # what was written is safe in the log, and a later write tries again
-            _log.warning("the log could not be carried over: %s", error)
+        except StoreError as error:  # committed data is safe in the log, and a later write tries again
+            _log.warning("the write-ahead log could not be checkpointed: %s", error)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Let threads write one after the other: SQLite lets those that wait overtake each other, without end."""
+        """Let threads write in turn, since SQLite's own waiting can starve a thread."""
         if not self._turn.acquire(timeout=self._busy_seconds):
             raise StoreBusy(
                 f"other threads have kept {self.path} busy for too long; try again, or raise `busy_seconds`"
@@ -457,22 +462,22 @@ class SqliteTables(Tables):
             self._turn.release()
 
     def _checkpoint(self) -> None:
-        """Carry the log over into the file as far as those who read from it allow."""
+        """Checkpoint the log, as far as readers allow."""
         with self._wrapped(), self._two_connections() as (lock, conn):
             _carry_over(lock, conn)
 
     @contextmanager
     def _two_connections(self) -> Iterator[tuple[Any, Any]]:
-        """Connections without a transaction: what holds the writers' lock cannot itself carry the log over."""
+        """Provide two connections: the one that holds the write lock cannot checkpoint itself."""
         with closing(self.engine.raw_connection()) as one, closing(self.engine.raw_connection()) as other:
             yield one.driver_connection, other.driver_connection
 
     def scrub(self) -> bool:
-        """Make what was removed unreadable in the file and its log; `False` if that has to wait for a reader.
+        """Overwrite deleted data in the file and its log; return `False` if that has to wait for a reader.
 
-        The pages themselves are overwritten as rows go; only the word index keeps deleted words until it is merged,
-        and the log what was in the pages before. Where SQLite has moved rows from one page to another, it may have left
-        a copy behind: so the file is searched for what went, and made anew if something is found.
+        SQLite overwrites deleted rows in their pages (`secure_delete`), but the word index keeps deleted words until it
+        is merged, and the log keeps old pages. SQLite may also leave copies when it moves rows between pages, so the
+        file is searched for samples of deleted data, and rewritten if one is found.
         """
         if self.read_only:
             return True
@@ -480,7 +485,7 @@ class SqliteTables(Tables):
             self._scrubs_asked += 1
             mine = self._scrubs_asked
         with self._scrubbing:
-            if self._scrubbed[0] < mine:  # else one that began later than this was asked for has done it
+            if self._scrubbed[0] < mine:  # otherwise a run that began after this request has done it
                 with self._tracing:
                     asked = self._scrubs_asked
                 self._scrubbed = asked, self._scrub_all()
@@ -492,7 +497,7 @@ class SqliteTables(Tables):
             with self.write(None) as conn:
                 merge_words(conn)
                 owed = bool(fetch(conn, _SETTING, {"name": OWED}))
-            # Whoever held it up before is not waited for again by everybody who removes something.
+            # Do not wait again for a reader that blocked it before.
             emptied = self._empty_log(0 if self._full_log else READERS_SECONDS)
             if emptied:
                 with self._tracing:
@@ -502,15 +507,15 @@ class SqliteTables(Tables):
                         raw.execute("VACUUM")
                     emptied = self._empty_log(READERS_SECONDS)
             if emptied == owed:
-                with self.write(None) as conn:  # for whoever does it later, who does not know what went
+                with self.write(None) as conn:  # for a later run, which has no samples
                     conn.execute(_UNSET if emptied else _SET, {"name": OWED, "value": "1"})
         except (StoreFull, StoreBusy) as error:
-            _log.warning("what was removed stays readable in the file until the next time: %s", error)
+            _log.warning("deleted data stays readable in the file until the next run: %s", error)
             return False
         return emptied
 
     def before_forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> None:
-        """Keep pieces of what is deleted, to search the file for them when it is scrubbed."""
+        """Keep samples of deleted data, to search the file for them when it is scrubbed."""
         if self.driver.key is None and not self.codec.encrypted and len(self._went) < MOST_TRACES:
             asked = {"agent": scope.agent, "listed": json.dumps(storable(ids)[:PAGE])}
             went = dict(sample for row in fetch(conn, _GOING, asked) for sample in _samples(*row))
@@ -518,16 +523,16 @@ class SqliteTables(Tables):
                 self._went |= went
 
     def free_reserve(self) -> None:
-        """Give back the space that was held back, for a deletion on a full disk."""
+        """Release the reserved disk space, for a deletion on a full disk."""
         _beside(self.path, "-reserve").unlink(missing_ok=True)
 
     def renew_reserve(self) -> None:
-        """Empty the log after a deletion on a full disk, and hold space back again."""
+        """Empty the log after a deletion on a full disk, and reserve space again."""
         self._empty_log(READERS_SECONDS)
         self.keep_reserve()
 
     def _left_of(self, went: Mapping[bytes, str]) -> bool:
-        """Tell whether the file may contain deleted content; a large number of samples is not searched for."""
+        """Return True if the file may contain deleted content; a large number of samples is not searched for."""
         with self.read(None) as conn:
             known = self._words.holders(conn, sorted({*went.values()}))
         sought = [sample for sample, word in went.items() if word not in known]
@@ -538,10 +543,10 @@ class SqliteTables(Tables):
             return any(not fetch(conn, _HAS, {"sample": sample})[0][0] for sample in sorted(found))
 
     def _empty_log(self, seconds: float) -> bool:
-        """Carry the whole log over into the file and begin it anew; whether nobody who reads from it held that up.
+        """Checkpoint the whole log and restart it; return False if a reader prevented that.
 
-        Not by SQLite's own `TRUNCATE`: that goes on without the writers' lock when it has waited in vain for it, and
-        older ones than `WAL_RESET_FIXED` then lose pages if another process begins the log anew.
+        Not by SQLite's `TRUNCATE` checkpoint: after a timeout, it continues without the write lock, and versions before
+        `WAL_RESET_FIXED` then lose pages if another process restarts the log.
         """
         self._full_log = True
         with suppress(StoreBusy, StoreFull), self._turn, self._wrapped(), self._two_connections() as (lock, conn):
@@ -553,11 +558,11 @@ class SqliteTables(Tables):
         return not self._full_log
 
     def _began_anew(self, lock: Any, conn: Any, seconds: float) -> bool:
-        """Whoever writes after all was carried over begins the log anew, unless somebody began to read before that."""
+        """Restart the log by a write after a complete checkpoint; return False if readers prevented that in time."""
         log, until, pause = _beside(self.path, "-wal"), time.monotonic() + seconds, 0.0
         before = _log_number(log)
         while before:
-            carried = _carry_over(lock, conn)  # who begins to read now needs nothing of the log
+            carried = _carry_over(lock, conn)  # readers that begin now do not need the log
             time.sleep(pause)
             if carried:
                 _write_nothing(lock)
@@ -569,17 +574,17 @@ class SqliteTables(Tables):
         return True
 
     def keep_reserve(self) -> None:
-        """Hold some space back: SQLite needs room to write even when it deletes."""
+        """Reserve disk space, since SQLite needs some even for deletions."""
         reserve = _beside(self.path, "-reserve")
         if self.read_only or _size(reserve) == RESERVE_BYTES:
             return
         try:
             reserve.write_bytes(bytes(RESERVE_BYTES))
         except OSError:
-            reserve.unlink(missing_ok=True)  # there is no space to hold back
+            reserve.unlink(missing_ok=True)  # the disk is full
 
     def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Return facts about the database: its place, size and schema."""
+        """Return facts about the database: its location, size and schema."""
         return {
             "path": str(self.path),
             "bytes": sum(_size(_beside(self.path, suffix)) for suffix in ("", "-wal")),
@@ -595,7 +600,7 @@ class SqliteTables(Tables):
         problems = []
         try:
             with self.read(None) as conn:
-                if self.driver.key is not None:  # what cannot be decrypted cannot be looked into, either
+                if self.driver.key is not None:  # rows that cannot be decrypted cannot be checked further
                     problems = [
                         IntegrityProblem("file", said) for (said,) in fetch(conn, "PRAGMA cipher_integrity_check", {})
                     ]
@@ -633,7 +638,7 @@ class SqliteTables(Tables):
         _make_private(partial)
         try:
             with self._wrapped(), closing(self._connect()) as source, closing(self.driver.connect(partial)) as copy:
-                source.execute("BEGIN")  # one view until the end; else every write of others starts the copy again
+                source.execute("BEGIN")  # one snapshot until the end; otherwise each write of others restarts the copy
                 source.execute("SELECT * FROM counter").fetchall()
                 source.backup(copy, pages=1024, progress=_steps(progress))
                 copy.execute("PRAGMA journal_mode = WAL")
@@ -644,19 +649,19 @@ class SqliteTables(Tables):
             _remove(partial)
 
     def empty_words(self, conn: sa.Connection) -> None:
-        """Make every row unfindable, also when the index is damaged."""
+        """Empty the word index, even if it is damaged."""
         make = conn.execute(sa.text("SELECT sql FROM sqlite_master WHERE name = 'memory_words'")).scalar_one()
-        conn.exec_driver_sql("DROP TABLE memory_words")  # emptying a damaged index would not mend it
+        conn.exec_driver_sql("DROP TABLE memory_words")  # emptying a damaged index would not repair it
         conn.exec_driver_sql(make)
 
     def refuse_plain_rows(self, conn: sa.Connection) -> None:
-        """Make the database refuse plain rows from now on, whoever writes them."""
+        """Add triggers or constraints to the database that refuse rows that are not encrypted."""
         for guard in sealing.guards():
             conn.exec_driver_sql(guard)
 
     def scrub_files(self) -> None:
-        """Leave nothing of what rows were before in the database's files, as far as that is in our hands."""
-        # FTS5 keeps deleted words until it merges; it is made anew, and the freed pages leave the file with the rest.
+        """Remove old versions of rows from the database's files, as far as possible."""
+        # FTS5 keeps deleted words until a merge: rebuild it, and remove free pages by VACUUM.
         with self.write(None) as conn:
             conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES ('rebuild')"))
         self.engine.dispose()
@@ -671,31 +676,31 @@ class SqliteTables(Tables):
         return found[0][0] if found else None
 
     def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """Read the word index: for each row its number, and a mark of its terms."""
+        """Read the word index: for each row its number and a value that represents its terms, to compare in checks."""
         return self._words.marks(conn)
 
     def word_mark(self, agent: str, terms: list[str]) -> object:
-        """The mark that the index should have for a row."""
+        """Return the value that `word_marks` should yield for a row."""
         return scope_term(agent), " ".join(terms)
 
     def epoch(self, conn: sa.Connection) -> str:
-        """Changes when write numbers no longer tell what is new."""
+        """Return the epoch; it changes when caches cannot be updated by write numbers and must be dropped."""
         return str(conn.scalar(sa.select(_counter.c.epoch)))
 
     def advance_sequence(self, conn: sa.Connection, last: int) -> None:
-        """Number the next writes higher than `last`."""
+        """Make the numbers of new writes higher than `last`."""
         conn.execute(
             sa.text("UPDATE counter SET seq = max(seq, :last), epoch = :epoch"),
             {"last": last, "epoch": self.sources.new_id()},
         )
 
     def vectors_removed(self, conn: sa.Connection) -> None:
-        """Called when vectors are taken from memories that stay."""
-        # No number tells which vectors went, so that everybody has to read the mirror anew.
+        """Hook: vectors were deleted whose memories still exist."""
+        # Deleted vectors leave no numbers, so all caches must be rebuilt.
         conn.execute(_EPOCH, {"epoch": self.sources.new_id()})
 
     def after_fork(self) -> None:
-        """Leave the parent's connections, locks and pending counts alone and start with new ones."""
+        """Replace connections, locks and pending counts in a forked process, without touching its parent's."""
         self._syncing, self._turn = threading.Lock(), threading.RLock()
         self._scrubbing, self._tracing = threading.Lock(), threading.Lock()
         _inherited.append(self.engine.pool)
@@ -724,7 +729,7 @@ class SqliteStore(SqlStore):
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old; use a Python with SQLite 3.35 or newer")
         self.path = path
-        raw.claim(path)  # from here on, no handle to it is closed before the store is
+        raw.claim(path)  # from now on, keep handles to the file open until the store is closed
         self._claimed = True
         try:
             driver = driver_for(path, cipher, encryption)
@@ -744,12 +749,12 @@ class SqliteStore(SqlStore):
         self.backup = self._file.backup
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
-        """Count that these memories were recalled; a file that cannot be written keeps no count."""
+        """Count that these memories were recalled; ignored for a read-only file."""
         if not self._file.read_only:
             self._recalls.touch(scope, ids, at)
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Delete memories and all that belongs to them; works on a full disk too, with what was kept in reserve."""
+        """Delete memories and all that belongs to them, even on a full disk, with the reserved space."""
         try:
             return self._memories.forget(scope, ids)
         except StoreFull:
@@ -769,7 +774,7 @@ class SqliteStore(SqlStore):
         return {"mode": "file", "master": self._encryption.cipher.identity}
 
     def close(self) -> None:
-        """Write what is pending and release everything; calling it twice is harmless."""
+        """Write pending statistics and release all resources; calling it twice is harmless."""
         try:
             super().close()
         finally:
@@ -782,7 +787,7 @@ class SqliteStore(SqlStore):
 
 
 class VectorMemoryStore(SqliteStore):
-    """Seed 002's name for a store whose neighbours come from a vector database; `SqliteStore` keeps the rest."""
+    """A store whose nearest neighbours come from a vector database; otherwise like `SqliteStore`."""
 
     def __init__(self, path: Path, remote: VectorStore, mirror: VectorStore, sources: Sources) -> None:
         super().__init__(path, mirror, sources, remote=remote)
@@ -804,17 +809,8 @@ class _Wrapped:
             raise _translate(self._path, cause) from error
 
 
-def chain(driver: Any, entries: Sequence[audit_entries.Sealing]) -> None:
-    """Put entries at the end of the audit trail, straight through the driver: every write waits for it."""
-    last, prev = driver.execute(_HEAD).fetchone() or (0, "")
-    for seq, entry in enumerate(entries, last + 1):
-        row = entry.at(seq, prev)
-        driver.execute(_ENTRY, row)
-        prev = row["hash"]
-
-
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> SqliteStore:
-    """The store in the file that `location` names: a path, or what follows `sqlite:///`."""
+    """Open the store in a file; `location` is a path, or what follows `sqlite:///`."""
     if not location:
         raise InvalidInput("a SQLite database needs a path, such as sqlite:///team.db")
     return SqliteStore(Path(location).expanduser(), vectors, sources, **options)
@@ -827,12 +823,12 @@ def restore(
     progress: Callable[[int, int], None] | None = None,
     cipher: Cipher | None = None,
 ) -> None:
-    """Make `target` what `backup` is, in one step that other processes see whole or not at all."""
+    """Replace the content of `target` by that of `backup`, atomically for other processes."""
     driver = driver_for(backup, cipher, "none")
     if _inspect(backup, driver):
         raise NotAnEngramDatabase(f"{backup} is empty; give a file that `engram db backup` wrote")
     same = driver_for(target, cipher, "none") == driver or not _size(target)
-    if not same:  # one of them is encrypted as a whole, and its pages mean nothing to the other
+    if not same:  # only one of them is encrypted as a file, so pages cannot be copied
         raise Conflict(f"{target} is not encrypted like {backup}; move it away, or restore to another file")
     _inspect(target, driver)
     renewed = _beside(target, "-restoring")
@@ -843,10 +839,12 @@ def restore(
                 raise StoreCorrupt(f"{backup} is damaged; use another backup")
             _refuse_newer(backup, source.execute("SELECT version_num FROM alembic_version").fetchone()[0])
             source.backup(new)
-            # Whoever has the database open notices by the new epoch that all it knows is out of date.
+            # The new epoch tells other processes to drop their caches.
             new.execute("UPDATE counter SET epoch = ?", (sources.new_id(),))
             if new.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit'").fetchone():
-                chain(new, [audit_entries.sealing(AuditAction("restore", target=backup.name), sources.now())])
+                entry = audit_entries.sealing(AuditAction("restore", target=backup.name), sources.now())
+                last, prev = new.execute(_HEAD).fetchone() or (0, "")
+                new.execute(_ENTRY, entry.at(last + 1, prev))
             new.commit()
             _make_private(target)
             try:
@@ -856,7 +854,7 @@ def restore(
             except driver.module.DatabaseError as error:
                 if not isinstance(_translate(target, error), StoreCorrupt):
                     raise
-                _replace(new, renewed, target)  # what is there is too damaged to be written to
+                _replace(new, renewed, target)  # the existing file is too damaged to be written
     except driver.module.Error as error:
         raise _translate(target, error) from error
     finally:
@@ -871,12 +869,12 @@ def _replace(new: Any, renewed: Path, target: Path) -> None:
 
 
 def _steps(progress: Callable[[int, int], None] | None) -> Callable[[int, int, int], None] | None:
-    """SQLite's progress report (status, remaining, total) as ours (done, total)."""
+    """Convert SQLite's progress report (status, remaining, total) to (done, total)."""
     return None if progress is None else lambda _, left, total: progress(total - left, total)
 
 
 def _now(where: Filter) -> int | None:
-    """The moment a filter asks about, if it asks for nothing but what is valid then, as most recalls do."""
+    """Return the time of a filter that only has the condition `current`, as in most recalls."""
     if where.current is None or where != Filter(current=where.current):
         return None
     return micros(where.current)
@@ -889,7 +887,7 @@ def _valid(span: Span, now: int) -> bool:
 
 
 def _carry_over(lock: Any, conn: Any) -> bool:
-    """Copy the log into the file under the writers' lock, so that none begins it anew; whether all of it could be."""
+    """Checkpoint the log under the write lock, so that no writer restarts it; return True if it is complete."""
     lock.execute("BEGIN IMMEDIATE")
     try:
         busy, frames, copied = conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
@@ -899,7 +897,7 @@ def _carry_over(lock: Any, conn: Any) -> bool:
 
 
 def _write_nothing(conn: Any) -> None:
-    """Commit the first page as it is: SQLite does not look whether a number in it is another one than before."""
+    """Commit a write that changes nothing, by setting a number in the first page to its present value."""
     conn.execute("BEGIN IMMEDIATE")
     try:
         (number,) = conn.execute("PRAGMA user_version").fetchone()
@@ -911,7 +909,7 @@ def _write_nothing(conn: Any) -> None:
 
 
 def _log_number(log: Path) -> bytes:
-    """Changes whenever a log is begun anew; empty where there is none. No lock of SQLite's is on this file."""
+    """Read a number that changes when the log is restarted; empty without a log. SQLite does not lock this file."""
     try:
         with log.open("rb") as file:
             return file.read(24)[12:]
@@ -920,7 +918,7 @@ def _log_number(log: Path) -> bytes:
 
 
 def _begin(conn: sa.Connection) -> None:
-    # A deferred transaction that writes later fails at once when another process wrote in between.
+    # Otherwise a transaction that begins with a read fails at its first write if another process wrote in between.
     if conn.get_execution_options().get(WRITE):
         conn.exec_driver_sql("BEGIN IMMEDIATE")
     else:
@@ -928,24 +926,24 @@ def _begin(conn: sa.Connection) -> None:
 
 
 def driver_for(path: Path, cipher: Cipher | None, encryption: str) -> Driver:
-    """Return the driver of a file: its header tells whether it is encrypted; a new one follows the setting."""
+    """Return the driver of a file: its header shows if it is encrypted; a new one follows the setting."""
     try:
         header = raw.head(path, len(MAGIC))
-    except (OSError, ValueError):  # `_inspect` says what is wrong with it
+    except (OSError, ValueError):  # `_inspect` raises the error
         header = b""
     if cipher is None or header == MAGIC or (not header and encryption != "file"):
         if encryption == "file" and header == MAGIC:
-            raise StoreError(f"{path} is not encrypted as a whole; `engram crypt init --mode file` does that")
+            raise StoreError(f"{path} is not encrypted as a file; run `engram crypt init --mode file` to encrypt it")
         if encryption == "file" and cipher is None:
-            raise StoreError("to encrypt, a key is needed; `engram crypt init --mode file` makes one")
+            raise StoreError("encryption needs a key; run `engram crypt init --mode file` to create one")
         return PLAIN
     return whole_file(cipher.derive(PURPOSE))
 
 
 def _samples(text: str, words: str | None, vectors: str | None) -> Iterator[tuple[bytes, str]]:
-    """Pieces of a memory by which it is recognised: of its text, of its longest words, with these, and of a vector.
+    """Return samples of a memory to search the file for, by word: of its text, its longest words, and a vector.
 
-    The index keeps of a word only what differs from the one before it: so its end is looked for.
+    The index compresses common prefixes of words, so the samples are the ends of words.
     """
     data = text.encode()
     if len(data) >= SAMPLE_BYTES:
@@ -957,7 +955,7 @@ def _samples(text: str, words: str | None, vectors: str | None) -> Iterator[tupl
 
 
 def merge_words(conn: sa.Connection) -> None:
-    """Merge the word index, so that it has nothing of what was removed; now and then it is made anew instead."""
+    """Merge the word index, so that it contains no deleted words; rebuild it if it has too many levels."""
     how = "rebuild" if _levels(fetch(conn, _STRUCTURE, {})[0][0]) >= MOST_LEVELS else "optimize"
     conn.execute(sa.text("INSERT INTO memory_words (memory_words) VALUES (:how)"), {"how": how})
 
@@ -983,7 +981,7 @@ def _found(path: Path, samples: Collection[bytes]) -> set[bytes]:
 
 
 def _inspect(path: Path, driver: Driver = PLAIN) -> bool:
-    """Tell whether the file is new, without touching it. Raises if it belongs to another program."""
+    """Return True if the file is new, without changing it. Raises if it belongs to another program."""
     if "\x00" in str(path):
         raise InvalidInput(f"this cannot be the name of a file: {unstorable(str(path))}")
     try:
@@ -1015,7 +1013,7 @@ def _inspect(path: Path, driver: Driver = PLAIN) -> bool:
 
 
 def _try_key(path: Path, driver: Driver) -> None:
-    """Raises unless this is the key of a whole file of ours."""
+    """Check the key of an encrypted file. Raises `NotAnEngramDatabase` if it is wrong."""
     try:
         with closing(driver.connect(_reading(path), uri=True)) as conn:
             mark = conn.execute("PRAGMA application_id").fetchone()
@@ -1032,13 +1030,13 @@ def _try_key(path: Path, driver: Driver) -> None:
 
 
 def _address(path: Path) -> str:
-    """The path as SQLite's addresses want it; two slashes at the start would name a machine."""
+    """Return the path for an SQLite URI; two slashes at the start would denote a host."""
     quoted = quote(os.fsencode(path))
     return "/" + quoted.lstrip("/") if quoted.startswith("/") else quoted
 
 
 def _reading(path: Path) -> str:
-    """The address of a file that is only read. Without a log there is no writer, and no other file is made."""
+    """Return the URI for reading a file; without a log, as immutable, so that no other file is created."""
     return f"file:{_address(path)}?mode=ro" + ("" if _beside(path, "-wal").exists() else "&immutable=1")
 
 
@@ -1047,7 +1045,7 @@ def _has_tables(path: Path) -> bool:
         with closing(sqlite3.connect(_reading(path), uri=True)) as conn:
             return bool(conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.Error:
-        return True  # whatever it is, it is not ours
+        return True  # not a database of Engram
 
 
 def _version(conn: sa.Connection) -> str | None:
@@ -1069,9 +1067,9 @@ def _writable(path: Path) -> bool:
 
 
 def _make_private(path: Path) -> None:
-    """Make a new file its owner's alone, before anything is in it; SQLite gives what it puts beside it the same mode.
+    """Create a new file that only its owner can read; SQLite gives its log the same mode.
 
-    A file that is there stays as it is, and why one cannot be made, SQLite says when it tries.
+    An existing file is not changed; if the file cannot be created, SQLite reports the error later.
     """
     with suppress(OSError):
         os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -1099,7 +1097,7 @@ _TAKEN = {
     sqlite3.SQLITE_CONSTRAINT_ROWID,
     sqlite3.SQLITE_CONSTRAINT_UNIQUE,
 }
-"""What SQLite says when a row is there already; other constraints that are not met are faults of ours."""
+"""Error codes for rows that exist already; other violated constraints are bugs."""
 
 
 def _translate(path: Path, error: BaseException | None) -> EngramError:

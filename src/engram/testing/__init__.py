@@ -1,4 +1,4 @@
-"""Contracts that every back end and embedder keeps, ours and other people's: subclass one and give a fixture."""
+"""Contract tests for stores, vector stores and embedders, also of plugins: subclass one and provide its fixture."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Contract tests of stores that keep an audit trail."""
+"""Contract tests of stores with an audit trail."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ SECRET = "rosebud"  # noqa: S105 - what must not be found in the trail
 
 
 def trail(store: MemoryStore) -> KeepsAudit:
-    """The store as one that keeps an audit trail."""
+    """Return the store, typed as one with an audit trail."""
     assert isinstance(store, KeepsAudit)
     return store
 
 
 def since(store: MemoryStore, work: Callable[[], object]) -> list[AuditEntry]:
-    """The entries that some work adds."""
+    """Run work, and return the entries that it adds."""
     before = trail(store).head()
     work()
     return trail(store).trail(before.seq if before else 0)
@@ -59,7 +59,7 @@ def _event(name: str, subject: str = "m1") -> Event:
 
 
 def calls(store: MemoryStore, maker: Maker, known: Entry) -> dict[str, Callable[[], object]]:
-    """One call of each kind that changes something, by the action of its entry; `known` is an entry of Alice's."""
+    """Return a call for each kind of change, by the action of its entry; `known` is an entry of Alice's."""
     annotates, credits = cast("Annotates", store), cast("CreditsRecalls", store)
     settings, mirror = cast("KeepsSettings", store), cast("MirrorsVectors", store)
     id = known.memory.id
@@ -77,7 +77,7 @@ def calls(store: MemoryStore, maker: Maker, known: Entry) -> dict[str, Callable[
 
 
 class AuditContract:
-    """Subclass it and give the fixture `store`: a new, empty one for each test."""
+    """Contract tests of the audit trail. Provide the fixture `store`: a new, empty one for each test."""
 
     def test_a_trail_begins_with_the_same_entry_everywhere(self, store: MemoryStore) -> None:
         (genesis, *_) = trail(store).trail()

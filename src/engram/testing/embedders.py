@@ -1,4 +1,4 @@
-"""The contract of an embedder: subclass it in a test file and give the fixture `embedder`."""
+"""Contract tests of embedders: subclass `EmbedderContract` and provide the fixture `embedder`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EmbedderContract:
     near_to_the_first = Clean("In staging the database is PostgreSQL")
 
     same = 0.9999
-    """The least cosine between two embeddings of one text."""
+    """The least cosine between two embeddings of the same text."""
 
     def test_is_an_embedder(self, embedder: Embedder) -> None:
         assert isinstance(embedder, Embedder)

@@ -28,14 +28,14 @@ from engram.text.terms import digest
 
 
 def having(store: object, ability: Any) -> Any:
-    """The store, if it has an ability; otherwise the test is skipped."""
+    """Return the store if it has an ability; otherwise skip the test."""
     if not isinstance(store, ability):
         pytest.skip(f"the store does not have the ability {ability.__name__}")
     return store
 
 
 class ErasingContract:
-    """Part of the contract of every store, which gives the fixture `store`."""
+    """A part of the contract of every store, with its fixture `store`."""
 
     def test_events_go_by_their_ids_and_whoever_learned_from_them_is_told(self, store: MemoryStore) -> None:
         kept, erases = keeper(store), having(store, DeletesEvents)
@@ -56,7 +56,7 @@ class ErasingContract:
         store.add(ALICE, [make.event("x")])
         for name, scope in (("a", ALICE), ("b", ALICE), ("c", BOB)):
             shows.log_recall(scope, LoggedRecall(name, now, (), about={"context": name}))
-        store.add(ALICE, [make.event("y")])  # a commit, with which some of them are written
+        store.add(ALICE, [make.event("y")])  # a commit, which writes pending ones
         shows.log_recall(ALICE, LoggedRecall("d", now, (), about={"context": "a"}))
         assert erases.delete_recalls(ALICE, lambda shown: shown.about.get("context") == "a") == 2
         found = {name: shows.get_recall(ALICE, name) is not None for name in ("a", "b", "d")}

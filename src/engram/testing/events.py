@@ -29,20 +29,20 @@ ALICE, BOB = Scope("alice"), Scope("bob")
 
 
 def event(name: str, subject: str = "m1", topic: str = "t", day: int = 0, **body: object) -> Event:
-    """An event that says its name."""
+    """Make an event whose body has its name."""
     said: dict[str, object] = {"name": name, "é": [1, 2.5, None, True], **body}
     return Event(name, "decision", START + timedelta(days=day), subject, topic, said)  # type: ignore[arg-type]
 
 
 def keeper(store: MemoryStore) -> KeepsEvents:
-    """The store, if it keeps events; otherwise the test is skipped."""
+    """Return the store if it keeps events; otherwise skip the test."""
     if not isinstance(store, KeepsEvents):
         pytest.skip("the store does not have the ability KeepsEvents")
     return store
 
 
 def names(events: list[Event]) -> list[str]:
-    """The ids of events, in order."""
+    """Return the ids of events, in order."""
     return [one.id for one in events]
 
 
@@ -52,7 +52,7 @@ def _plain(events: list[Event]) -> list[tuple[object, ...]]:
 
 
 class EventsContract:
-    """Part of the contract of every store, which gives the fixture `store`."""
+    """A part of the contract of every store, with its fixture `store`."""
 
     def test_events_come_back_as_they_were_in_the_order_of_recording(self, store: MemoryStore) -> None:
         kept, given = keeper(store), [event("c", day=3), event("a", day=1), event("b", day=2)]

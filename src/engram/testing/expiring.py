@@ -1,4 +1,4 @@
-"""The contract of an expiring store: subclass it in a test file and give the fixtures `expiring` and `pass_time`."""
+"""Contract tests of expiring stores: subclass `ExpiringStoreContract` and provide `expiring` and `pass_time`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NASTY = {
     "path": "../../etc",
     "long": "k" * 2000,
 }
-"""Keys and names that a careless key format mixes up or chokes on."""
+"""Keys and names that a wrong key format would confuse or reject."""
 
 VALUES: dict[str, JsonValue] = {
     "text": "two\nlines, ü 🚀",
@@ -44,14 +44,14 @@ VALUES: dict[str, JsonValue] = {
 
 
 class ExpiringStoreContract:
-    """Contract tests of expiring stores. Give the fixture `expiring`: a new, empty one for each test."""
+    """Contract tests of expiring stores. Provide the fixture `expiring`: a new, empty one for each test."""
 
     lifetime = 1.5
-    """A time to live, in seconds, that is soon over and yet longer than a few calls take."""
+    """A time to live in seconds: short, yet longer than a few calls take."""
 
     @pytest.fixture
     def pass_time(self) -> Callable[[float], None]:
-        """Lets seconds pass; override it for a store whose clock can be set."""
+        """Return a function that sleeps; override it for a store whose clock can be set."""
         return time.sleep
 
     def test_is_an_expiring_store(self, expiring: ExpiringStore) -> None:

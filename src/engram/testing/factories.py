@@ -1,4 +1,4 @@
-"""Memories, entries, vectors and sources for tests: the same every time."""
+"""Deterministic memories, entries, vectors and sources for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _content: TypeAdapter[Content] = TypeAdapter(Content)
 
 
 class FixedSources(Sources):
-    """Time, ids and chance that can be set: two objects made alike give the same values."""
+    """A deterministic clock, ids and random numbers: two equal objects give the same values."""
 
     def __init__(self, start: datetime = START, step: timedelta = timedelta(0), seed: int = 0) -> None:
         super().__init__()
@@ -32,23 +32,23 @@ class FixedSources(Sources):
         self._drawn = 0
 
     def now(self) -> datetime:
-        """The moment that was set; each look at the clock moves it on by `step`."""
+        """Return the current time, and advance it by `step`."""
         moment = self.moment
         self.moment += self.step
         return moment
 
     def advance(self, step: timedelta) -> None:
-        """Let time pass, or, with a negative step, let the clock jump back."""
+        """Advance the clock or, with a negative step, set it back."""
         self.moment += step
 
     def entropy(self) -> int:
-        """A number that grows by one with each draw."""
+        """Return a number that grows by one with each call."""
         self._drawn += 1
         return self._drawn
 
 
 class Maker:
-    """Makes memories and entries of one agent, each a second after the one before."""
+    """Make memories and entries of one agent, each a second after the previous one."""
 
     def __init__(self, agent: str = "alice", sources: FixedSources | None = None) -> None:
         self.agent = agent
@@ -71,7 +71,7 @@ class Maker:
         valid_from: datetime | None = None,
         valid_until: datetime | None = None,
     ) -> Memory:
-        """A memory with a new id."""
+        """Make a memory with a new id."""
         self.sources.advance(timedelta(seconds=1))
         now = self.sources.now()
         happened = at or now
@@ -101,26 +101,26 @@ class Maker:
         )
 
     def event(self, text: str = "Staging runs PostgreSQL 15", *, key: str | None = None, **fields: Any) -> Entry:
-        """An entry that is never merged; `fields` are those of `memory`."""
+        """Make an entry that is never merged; `fields` are those of `memory`."""
         return Entry(self.memory(text, **fields), key=None if key is None else Clean(key))
 
     def fact(self, text: str = "Staging runs PostgreSQL 15", *, key: str | None = None, **fields: Any) -> Entry:
-        """An entry that merges with another fact whose text says the same."""
+        """Make an entry that is merged with another fact of the same text."""
         memory = self.memory(text, kind=MemoryType.KNOWLEDGE, **fields)
         return Entry(memory, key=None if key is None else Clean(key), merge_key=normal_form(text))
 
 
 def unit(*values: float) -> Vector:
-    """The vector of length 1 in this direction."""
+    """Make the vector of length 1 in a direction."""
     vector = np.array(values, dtype=np.float32)
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
 def placed(*values: float, namespace: str = LONG_TERM, embedder: str = EMBEDDER, passage: int = 0) -> Placed:
-    """A vector of length 1 in this direction, and where it belongs."""
+    """Make a vector of length 1 in a direction, with its space."""
     return Placed(namespace, embedder, unit(*values), passage)
 
 
 def passages(*directions: Sequence[float]) -> tuple[Placed, ...]:
-    """The vectors of a text that has so many passages."""
+    """Make the vectors of a text with several passages."""
     return tuple(placed(*values, passage=number) for number, values in enumerate(directions))

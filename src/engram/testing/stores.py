@@ -1,4 +1,4 @@
-"""The contracts of a memory store: subclass them in a test file and give the fixture each one names."""
+"""Contract tests of memory stores: subclass them and provide the fixtures they name."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ LOOK_ALIKES = {
     "number": ("1", "01"),
     "longest": ("n" * 254, "n" * 255),
 }
-"""Pairs of names that a careless comparison takes for one."""
+"""Pairs of names that a wrong comparison would treat as equal."""
 
 WAYS: dict[str, Query] = {
     "newest": Query(),
     "words": Query(words=Clean("deploy")),
     "vector": Query(near=placed(1, 0, 0)),
 }
-"""Every way to search for what `_findable` makes."""
+"""All kinds of queries that find the memories of `_findable`."""
 
 SPECIAL_TEXTS = {
     "emoji": "🚀 shipped 👩‍👩‍👧‍👦 \U0001f1e9\U0001f1ea",
@@ -86,7 +86,7 @@ SPECIAL_TEXTS = {
 
 
 class MemoryStoreContract(EventsContract, ErasingContract):
-    """Contract tests of memory stores. Give the fixture `store`: a new, empty one for each test.
+    """Contract tests of memory stores. Provide the fixture `store`: a new, empty one for each test.
 
     Abilities beyond the `MemoryStore` protocol are tested if the store has them.
     """
@@ -601,7 +601,7 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         for way in WAYS.values():
             assert store.search(BOB, replace(way, among=ids)) == []
 
-    # Surroundings ---------------------------------------------------------------------------------------
+    # Neighbours -----------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize(
         ("asked", "reach", "names"),
@@ -654,7 +654,7 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         pairs = [*LOOK_ALIKES.values()]
         makers = {name: Maker(name) for pair in pairs for name in pair}
         owners: dict[tuple[str, str], list[str]] = {}
-        for _ in range(2):  # in turns, so that the next in number is of another scope
+        for _ in range(2):  # alternating, so that the next number is in another scope
             for agent, maker in makers.items():
                 for session in ("s", "S", "s "):
                     (memory,) = _store(store, [maker.event("deploy", session=session, speaker=agent)])
@@ -757,7 +757,7 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         assert len(found) == len(set(found)) >= 200
         assert set(found) <= set(names)
 
-    # Forgetting -----------------------------------------------------------------------------------------
+    # Deleting -------------------------------------------------------------------------------------------
 
     def test_a_forgotten_memory_is_gone_from_every_answer(self, store: MemoryStore, make: Maker) -> None:
         memories = _findable(store, make)
@@ -809,7 +809,7 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         for way in WAYS.values():
             assert _ids(store, way) == [entry.memory.id]
 
-    # Changing what surrounds a memory -------------------------------------------------------------------
+    # Changing metadata ----------------------------------------------------------------------------------
 
     def test_an_annotation_changes_what_it_names_and_the_version(self, store: MemoryStore, make: Maker) -> None:
         annotates = _ability(store, Annotates)  # type: ignore[type-abstract]
@@ -1000,7 +1000,7 @@ class MemoryStoreContract(EventsContract, ErasingContract):
         store.forget(ALICE, _ids(store, Query()))
         assert lists.agents() == sorted(names)
 
-    # Mirrored vectors -----------------------------------------------------------------------------------
+    # Vectors --------------------------------------------------------------------------------------------
 
     def test_the_embedder_in_use_is_remembered(self, store: MemoryStore) -> None:
         mirror = _ability(store, MirrorsVectors)  # type: ignore[type-abstract]
@@ -1191,7 +1191,7 @@ class MemoryStoreContract(EventsContract, ErasingContract):
 class DurableStoreContract:
     """Contract tests of stores that outlive their process.
 
-    Give the fixture `open_store`: each call opens the same database once more, and all are closed after the test.
+    Provide the fixture `open_store`: each call opens the same database again; close all after the test.
     """
 
     def test_everything_is_there_after_reopening(self, open_store: Callable[[], MemoryStore]) -> None:
@@ -1289,7 +1289,7 @@ class DurableStoreContract:
 
 
 def _findable(store: MemoryStore, make: Maker) -> list[Memory]:
-    """Six memories a to f, a day apart, that every search of `WAYS` finds; each differs in another field."""
+    """Add six memories a to f, a day apart, that every search of `WAYS` finds; each differs in another field."""
     fields: list[dict[str, Any]] = [
         {"kind": MemoryType.RESULT},
         {"kind": MemoryType.MESSAGE, "tags": ["x"]},
@@ -1306,10 +1306,10 @@ def _findable(store: MemoryStore, make: Maker) -> list[Memory]:
 
 
 def _sessions(store: MemoryStore, make: Maker) -> dict[str, str]:
-    """Memories a to f of one session, x and y of another, m and n of none, stored in turns; their ids by name."""
+    """Add memories a to f of one session, x and y of another, m and n of none, interleaved; return ids by name."""
     sessions = {"abcdef": "s1", "xy": "s2", "mn": None}
     order = "amxbcynde"
-    days = {name: -n for n, name in enumerate(order)}  # what is stored later happened earlier
+    days = {name: -n for n, name in enumerate(order)}  # stored in the reverse order of their times
     ids = {}
     for name in order + "f":
         session = next(session for names, session in sessions.items() if name in names)
@@ -1320,7 +1320,7 @@ def _sessions(store: MemoryStore, make: Maker) -> dict[str, str]:
 
 
 def _store(store: MemoryStore, entries: Sequence[Entry]) -> list[Memory]:
-    """Add entries of one agent and give back their memories."""
+    """Add entries of one agent and return their memories."""
     receipts = store.add(Scope(entries[0].memory.agent), entries)
     assert [receipt.status for receipt in receipts] == ["stored"] * len(entries)
     return [entry.memory for entry in entries]

@@ -1,4 +1,4 @@
-"""The contract of a vector store: subclass it in a test file and give the fixture `vectors`."""
+"""Contract tests of vector stores: subclass `VectorStoreContract` and provide the fixture `vectors`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VectorStoreContract:
     """Contract tests of vector stores."""
 
     slack = 1e-5
-    """How far a similarity may be from the exact one."""
+    """The most that a similarity may differ from the exact one."""
 
     def test_is_a_vector_store(self, vectors: VectorStore) -> None:
         assert isinstance(vectors, VectorStore)

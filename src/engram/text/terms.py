@@ -50,8 +50,9 @@ def _fold(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
+    """Split a text without accents into lower-case words."""
     words: list[str] = []
-    for run in _RUN.findall(text if text.isascii() else _fold(text)):
+    for run in _RUN.findall(text):
         if run[0] >= "\u0e00" and re.match(f"[{_UNSPACED}]", run):
             words += [run[i : i + 2] for i in range(max(1, len(run) - 1))]
             continue
@@ -70,12 +71,12 @@ def is_unspaced(character: str) -> bool:
 
 def index_terms(text: str) -> list[str]:
     """Return the terms a text is indexed by, in order, repeated as often as they occur."""
-    return [_stem(word)[:MAX_TERM] for word in _words(text)]
+    return [_stem(word)[:MAX_TERM] for word in _words(text if text.isascii() else _fold(text))]
 
 
 def query_terms(text: str) -> list[str]:
     """Return the distinct terms to search for, without stop words unless there is nothing else."""
-    words = _words(text)
+    words = _words(text if text.isascii() else _fold(text))
     telling = [word for word in words if word not in STOP_WORDS] or words
     return list(dict.fromkeys(_stem(word)[:MAX_TERM] for word in telling))[:MAX_QUERY_TERMS]
 

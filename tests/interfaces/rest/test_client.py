@@ -512,7 +512,7 @@ def test_the_server_says_how_it_is(home: House, alice: Client) -> None:
 def test_a_key_is_not_sent_in_the_clear_unless_that_is_meant(url: str, kind: Any) -> None:
     heard = Heard()
     http = httpx.Client(transport=heard) if kind is Client else httpx.AsyncClient(transport=heard)
-    with pytest.raises(InvalidInput, match=r"the key would be sent in the clear.*`plaintext=True`"):
+    with pytest.raises(InvalidInput, match=r"the key would be sent unencrypted.*`plaintext=True`"):
         kind(url, "eng_x", http=http)
     kind(url, "eng_x", plaintext=True, http=http)
     assert heard.requests == set()

@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
 
 from engram.server.rest import problems
 from engram.server.rest.app import application, document, routes
-from engram.server.rest.auth import about_all
+from engram.server.rest.parameters import about_all
 from support.rest_server import House, house
 
 LONG = bool(os.environ.get("ENGRAM_LONG"))

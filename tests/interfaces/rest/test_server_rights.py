@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import engram
 from engram.server.rest.app import application, routes
-from engram.server.rest.auth import about_all, right_of, takes_agent
+from engram.server.rest.parameters import about_all, right_of, takes_agent
 from support.postgres_server import empty
 from support.rest_server import House, house
 

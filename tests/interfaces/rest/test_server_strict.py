@@ -29,8 +29,7 @@ from engram.ports import AuditAction, Scope
 from engram.retention import erasure
 from engram.server.rest import idempotency, problems
 from engram.server.rest.app import document, routes
-from engram.server.rest.auth import about_all, right_of
-from engram.server.rest.parameters import parameters, takes_key
+from engram.server.rest.parameters import about_all, parameters, right_of, takes_key
 from engram.stores import sqlite
 from support.rest_server import House, house
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engram.learning.alarms import Settings, alarms, capped
+from engram.learning.alarms import AlarmSettings, alarms, capped
 from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.decisions.suggestions import suggest
 
@@ -138,7 +138,7 @@ def test_no_alarm_is_raised_by(episodes: list[DecisionEpisode]) -> None:
 def test_what_is_long_past_is_history() -> None:
     episodes = [*spread("ann", [1.0] * 30), *told("mallory", 8, 0.0)]
     assert alarms(episodes, NOW + timedelta(days=40)) == []
-    assert alarms(episodes, NOW + timedelta(days=40), settings=Settings(recent=timedelta(days=60)))
+    assert alarms(episodes, NOW + timedelta(days=40), settings=AlarmSettings(recent=timedelta(days=60)))
 
 
 def test_an_episode_listed_twice_counts_once_and_order_does_not_matter() -> None:

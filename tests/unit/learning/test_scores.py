@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engram.learning.decisions.belief import DecisionEpisode
-from engram.learning.decisions.comparisons import certainty, significance
+from engram.learning.decisions.comparisons import significance
+from engram.learning.decisions.suggestions import certainty
 from engram.learning.scores import prevented, ratio, trend
 from engram.model import FailurePattern
 from engram.model.failure import Effect, FailureRate, PreventionCheck

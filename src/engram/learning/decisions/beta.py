@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 _GRID = (np.arange(2048) + 0.5) / 2048
+_TINY = 1e-300
+"""Least absolute value of a denominator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +95,17 @@ def _log_beta(a: float, b: float) -> float:
 
 def _continued_fraction(a: float, b: float, x: float) -> float:
     """Evaluate the continued fraction of the incomplete beta function by Lentz's method."""
-    tiny = 1e-300
-    c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1), tiny)
+    first = 1 - (a + b) * x / (a + 1)
+    c, d = 1.0, 1 / (first if abs(first) > _TINY else _TINY)
     result = d
     for m in range(1, 1000):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for step in (even, odd):
-            d = 1 / _away_from_zero(1 + step * d, tiny)
-            c = _away_from_zero(1 + step / c, tiny)
+            below, above = 1 + step * d, 1 + step / c
+            d = 1 / (below if abs(below) > _TINY else _TINY)
+            c = above if abs(above) > _TINY else _TINY
             result *= c * d
         if abs(c * d - 1) < 1e-12:
             break
     return result
-
-
-def _away_from_zero(value: float, tiny: float) -> float:
-    return value if abs(value) > tiny else tiny

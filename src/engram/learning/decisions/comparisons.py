@@ -127,15 +127,6 @@ def _rounded(good: float, all: float) -> tuple[int, int]:
     return round(float(good)), round(float(all))
 
 
-def certainty(probability: float) -> str:
-    """Format a probability in percent; "100%" and "0%" only if it is exactly that."""
-    if probability < 1 and f"{probability:.0%}" == "100%":
-        return "over 99%"
-    if probability > 0 and f"{probability:.0%}" == "0%":
-        return "under 1%"
-    return f"{probability:.0%}"
-
-
 def significance(p: float) -> str:
     """Format a p-value; one too small for three decimals is never shown as zero."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

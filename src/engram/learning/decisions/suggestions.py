@@ -26,7 +26,6 @@ from engram.learning.decisions.belief import (
     action_beliefs,
 )
 from engram.learning.decisions.beta import Beta
-from engram.learning.decisions.comparisons import certainty
 from engram.learning.situations.nearness import DEFAULT_NEARNESS, Nearness, relative_closeness
 from engram.model import DecisionContent, Memory, Prediction, Suggestion, quality
 from engram.text.terms import normal_form
@@ -339,6 +338,15 @@ def _count_recent_failures(candidate: ActionBelief) -> int:
     latest = sorted(known, key=lambda one: (one.at, one.id), reverse=True)
     failed = next((place for place, one in enumerate(latest) if one.quality >= GOOD), len(latest))
     return failed if failed < len(latest) else 0
+
+
+def certainty(probability: float) -> str:
+    """Format a probability in percent; "100%" and "0%" only if it is exactly that."""
+    if probability < 1 and f"{probability:.0%}" == "100%":
+        return "over 99%"
+    if probability > 0 and f"{probability:.0%}" == "0%":
+        return "under 1%"
+    return f"{probability:.0%}"
 
 
 def _describe_untried(best: ActionBelief, others: Sequence[ActionBelief]) -> str:

@@ -120,8 +120,9 @@ def check(
     """
     parsed, where = parsing.parse_action(action), parsing.parse_context(context, features, environment)
     matches = known.history.matches(parsed, where, situation) if parsed.key else []
-    named = _patterns_naming(known, parsed, where)
-    rules = [check_state for check_state in known.rules(parsed) if _applies(check_state, parsed, where)]
+    named = _patterns_naming(known, parsed, where) if known.index.patterns else []
+    made = known.rules(parsed) if known.checks else []
+    rules = [check_state for check_state in made if _applies(check_state, parsed, where)]
     failed = [match for match in matches if any(one.quality < GOOD for one in match.episodes)]
     if not failed and not named and not rules:
         reason = _past_reason(matches)

@@ -138,8 +138,9 @@ class Situations:
 
     def _begin(self, key: str, context: str, event: Event) -> None:
         """Find the situation of a new wording, or start one."""
-        id, rivals = self.current(events.text(event, "situation")), self.ambiguous(context)
-        group = self._shared_group(context) if rivals else self._words.add(context)
+        id = self.current(events.text(event, "situation"))
+        ambiguous = len(self.find_by_words(context)) > 1
+        group = self._shared_group(context) if ambiguous else self._words.add(context)
         if id is None and group is not None:
             id = self.current(self._of_group.get(group, ""))
         id = id or self._new_id(key)
@@ -187,18 +188,16 @@ class Situations:
         """
         if (id := self.of(context)) is not None:
             return id
-        found = self._by_words(context)
+        found = self.find_by_words(context)
         if len(found) > 1 and (group := self._find_shared_group(context)) is not None:
             return self.current(self._of_group[group])
         return found[0] if len(found) == 1 else None
 
-    def ambiguous(self, context: str) -> set[str]:
-        """Return the situations that only numbers distinguish, if a context with these words may be of any of them."""
-        found = self._by_words(context)
-        return set(found) if len(found) > 1 else set()
+    def find_by_words(self, context: str) -> list[str]:
+        """Return the situations whose words a context has; only one if most contexts with these words are of it.
 
-    def _by_words(self, context: str) -> list[str]:
-        """Return the situations whose words a context has; only one if most contexts with these words are of it."""
+        Only numbers distinguish several of them: the context may be of any.
+        """
         sizes = Counter[str]()
         for group in self._words.best_matches(context):
             if (id := self.current(self._of_group.get(group, ""))) is not None:

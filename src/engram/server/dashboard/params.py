@@ -22,7 +22,7 @@ from engram import __version__
 from engram.api.call import Call
 from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotAllowed, NotFound
-from engram.learning.decisions.comparisons import certainty
+from engram.learning.decisions.suggestions import certainty
 from engram.model.api_key import EVERYONE, Right
 from engram.ports import Scope, arguments, reserved
 from engram.server.dashboard import charts

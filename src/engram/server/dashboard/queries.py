@@ -17,7 +17,7 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import InvalidInput, NotFound, Unsupported
 from engram.learning.decisions.belief import DecisionEpisode
 from engram.learning.decisions.beta import Beta
-from engram.learning.events import ANYWHERE
+from engram.learning.events import ANYWHERE, with_latest_outcomes
 from engram.memories.facts.graph import Graph
 from engram.memories.facts.names import concept_key
 from engram.model import AuditEntry, AuditVerification, LearningStats, Memory, MemoryType, Suggestion
@@ -211,7 +211,7 @@ def memory(request: PageRequest, id: str) -> MemoryDetails | None:
     if own is None:
         return None
     return MemoryDetails(
-        memory=agent.learning.with_latest_outcomes([own])[0],
+        memory=with_latest_outcomes(brain.store, scope, [own])[0],
         sources=list(zip(own.provenance.sources, brain.store.get(scope, list(own.provenance.sources)), strict=True)),
         derived=_derived(brain, scope, id),
         neighbours=_neighbours(brain, scope, id),

@@ -1,8 +1,8 @@
 """Convert models to messages and back, field by field, as the descriptors of the messages say.
 
-A message has the fields of its model under the same names. Some types of fields have messages of their own: `Interval`
-for a pair of numbers, `Texts` for texts that may be left out, a message with one `oneof value` for a union, and
-`Content` for the typed fields of a memory, by its kind.
+A message has the fields of its model under the same names. Some types have their own messages: `Interval` for a pair of
+numbers, `Texts` for optional texts, a message with one `oneof value` for a union, and `Content` for the typed fields of
+a memory, by its kind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engram.server.grpc.schema import UNION
 
 EXACT = 2**53
 DEPTH = 24
-"""How deep JSON may be nested in a message: not every implementation of protobuf reads deeper ones."""
+"""The deepest nesting of JSON in a message, which every implementation of protobuf can read."""
 
 _TIME, _STRUCT, _VALUE = (f"google.protobuf.{name}" for name in ("Timestamp", "Struct", "Value"))
 _content: TypeAdapter[Content] = TypeAdapter(Content)
@@ -36,7 +36,7 @@ _INTERVAL, _TEXTS, _CONTENT = (f"engram.v1.{name}" for name in ("Interval", "Tex
 
 
 def to_message(model: BaseModel, kind: type[Message]) -> Any:
-    """Write a model as a message of this kind."""
+    """Convert a model to a message of this type."""
     message = kind()
     _fill(message, model)
     return message
@@ -74,7 +74,7 @@ def _set_field(message: Message, field: FieldDescriptor, value: Any) -> None:
 
 
 def _set_value(message: Any, value: Any) -> None:
-    """Fill a message with a value."""
+    """Set the fields of a message from a value."""
     described: Descriptor = message.DESCRIPTOR
     name = described.full_name
     if name == _TIME:
@@ -110,7 +110,7 @@ def _typed_content(content: Any) -> Content:
 
 
 def _fill_choice(message: Message, value: Any) -> None:
-    """Set the field of a union that has the type of a value."""
+    """Set the field of a union for the type of a value."""
     types = {
         bool: (FieldDescriptor.TYPE_BOOL,),
         int: (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_DOUBLE),
@@ -131,7 +131,7 @@ def _scalar(field: FieldDescriptor, value: Any) -> Any:
 
 
 def _fill_json(message: Value, value: Any, depth: int) -> None:
-    """Fill a value with JSON; large integers and deeply nested parts, which not every reader can read, become text."""
+    """Set a JSON value; large integers and deeply nested parts, which not every reader supports, become text."""
     if value is None:
         message.null_value = 0
     elif isinstance(value, bool):
@@ -158,9 +158,9 @@ def _fill_json(message: Value, value: Any, depth: int) -> None:
 
 
 def from_message(message: Message, *, sparse: bool = False) -> dict[str, Any]:
-    """Read the fields of a model from a message; those that are not set are `None` or, with `sparse`, left out.
+    """Convert a message to the fields of a model; unset ones are `None` or, with `sparse`, left out.
 
-    Raises `InvalidInput` for values that no model can have.
+    Raises `InvalidInput` for values that are invalid in every model.
     """
     found: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
@@ -271,4 +271,4 @@ def _is_json(field: FieldDescriptor) -> bool:
 
 @cache
 def _is_repeated(field: FieldDescriptor) -> bool:
-    return bool(field.default_value == [])  # what all versions of protobuf say alike
+    return bool(field.default_value == [])  # supported by all versions of protobuf

@@ -1,4 +1,4 @@
-"""Number new fields of the protocol, and write its .proto files; `make proto` runs this."""
+"""Assign numbers to new fields of the protocol, and write its .proto files; `make proto` runs this."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ reported as not found. Errors carry a Problem in the trailing metadata `engram-p
 
 
 def generate(numbers: Numbers) -> dict[str, str]:
-    """Number what has no number yet, and describe the protocol: the text of each file, by its name."""
+    """Add missing numbers, and return the text of each .proto file, by its name."""
     schema = Schema(numbers)
     texts = {file.name.rpartition("/")[2]: "\n".join(_file(schema, file)) + "\n" for file in schema.files}
     return texts | {"numbers.json": _numbers(schema.numbers)}
 
 
 def _numbers(numbers: Numbers) -> str:
-    """The numbers as JSON, one message or enum on each line."""
+    """Format the numbers as JSON, one message or enum per line."""
     files = (
         f"  {json.dumps(file)}: {{\n"
         + ",\n".join(f"    {json.dumps(name)}: {json.dumps(fields)}" for name, fields in types.items())

@@ -37,7 +37,7 @@ Observe = Callable[[str, str, float], None]
 
 WORKERS = 32
 MOST_STREAMS = 256
-"""Streams that may be open at a time, of all callers."""
+"""The most streams at a time, of all callers."""
 NO_KEY = "this needs a key in the metadata: `authorization: Bearer eng_…`"
 
 _log = logging.getLogger("engram.server.grpc")
@@ -45,11 +45,11 @@ _OWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 def parse(kind: type[Message], data: bytes, model: type[Model]) -> Model:
-    """Read a request. Raises `InvalidInput`."""
+    """Parse a request. Raises `InvalidInput`."""
     try:
         message = kind.FromString(data)
     except DecodeError:
-        raise InvalidInput("the message cannot be read; is it of this version of the protocol?") from None
+        raise InvalidInput("the message cannot be read; check that it has this version of the protocol") from None
     try:
         return model.model_validate(from_message(message, sparse=True))
     except ValidationError as error:
@@ -57,7 +57,7 @@ def parse(kind: type[Message], data: bytes, model: type[Model]) -> Model:
 
 
 def render(model: BaseModel, kind: type[Message]) -> bytes:
-    """Write a response. Raises `TooMany` if it is larger than a message may be."""
+    """Serialize a response. Raises `TooMany` if it is larger than a message may be."""
     data: bytes = to_message(model, kind).SerializeToString()
     if len(data) > MESSAGE:
         raise TooMany(f"the answer has more than {MESSAGE:,} bytes; ask for less at once")
@@ -66,7 +66,7 @@ def render(model: BaseModel, kind: type[Message]) -> bytes:
 
 @dataclass(slots=True)
 class IncomingCall:
-    """A call that was received, with what its metadata says."""
+    """A received call, with the values of its metadata."""
 
     method: str
     right: Right
@@ -84,7 +84,7 @@ class IncomingCall:
 
 @dataclass(slots=True)
 class Interceptor:
-    """Runs the calls to an open memory. It does not close the memory."""
+    """Run the calls to an open memory, which the caller closes."""
 
     brain: Engram
     limits: Limits
@@ -113,7 +113,7 @@ class Interceptor:
         self._unknown_callers = Buckets(limits.refusals, max(1, int(limits.refusals * 5)), self.clock)
 
     def close(self) -> None:
-        """Wait until all calls that have begun are done."""
+        """Wait until all running calls are done."""
         self._pool.shutdown(wait=True)
 
     def receive(self, method: str, right: Right, context: Any) -> IncomingCall:
@@ -131,7 +131,7 @@ class Interceptor:
         )
 
     async def respond(self, incoming: IncomingCall, work: Awaitable[T]) -> T:
-        """Await the work of a call and log how it ended; an exception becomes the status of the call."""
+        """Await the work of a call and log its result; an exception becomes the status of the call."""
         began = self.clock()
         try:
             done = await work
@@ -151,12 +151,12 @@ class Interceptor:
             return done
         self._log_call(incoming, status_of(failure), began)
         await incoming.context.abort(status_of(failure), detail_of(failure), trailers(failure, incoming.id))
-        raise failure  # for the reader: abort raises
+        raise failure  # never reached: `abort` raises
 
     async def run(self, incoming: IncomingCall, work: Callable[[Call], T], seconds: float | None = None) -> T:
-        """Authenticate the caller, and run some work for it in a thread.
+        """Authenticate the caller, and run the work in a thread.
 
-        Raises `TimedOut` after the deadline; the work then goes on, and its result is dropped.
+        Raises `TimedOut` after the deadline; the work then continues, and its result is dropped.
         """
         if self.running >= self.limits.running:
             raise StoreBusy("too many calls are being answered; try again")
@@ -172,13 +172,13 @@ class Interceptor:
         return future.result()
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run some work for a caller that is authenticated in a thread."""
+        """Run work for an authenticated caller in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def _ended(self, future: asyncio.Future[Any]) -> None:
         self.running -= 1
         if not future.cancelled():
-            future.exception()  # mark it as seen, as the caller may be gone
+            future.exception()  # retrieve the exception, since nobody awaits it any more
 
     def _run_as_caller(self, incoming: IncomingCall, work: Callable[[Call], T]) -> T:
         call = self._authenticate(incoming)
@@ -186,7 +186,7 @@ class Interceptor:
             return work(call)
 
     def _authenticate(self, incoming: IncomingCall) -> Call:
-        """Accept the key of a call. Raises `Unauthenticated`, `NotAllowed` and `RateLimited`."""
+        """Check the key of a call. Raises `Unauthenticated`, `NotAllowed` and `RateLimited`."""
         key = self.keys.accept(incoming.token)
         with self._counter_lock:
             wait = self._unknown_callers.wait(incoming.peer) if key is None else self._callers.wait(key.id)
@@ -200,13 +200,13 @@ class Interceptor:
         return call
 
     def wait_time(self, call: Call) -> float:
-        """Return the seconds until the rate of a key allows more of a stream; 0 if it does now, and count that."""
+        """Return the seconds until the rate of a key allows more of a stream; if 0, count it."""
         with self._counter_lock:
             return self._callers.wait(call.key.id)
 
     @contextmanager
     def count_listener(self, call: Call) -> Iterator[None]:
-        """Count a listener to events. Raises `TooMany` if the key has too many, and `Crowded` if all together have."""
+        """Count an event stream. Raises `TooMany` at the limit of the key, and `Crowded` at the limit of all."""
         self._listeners.enter(call.key.id)
         try:
             yield
@@ -234,7 +234,7 @@ class Interceptor:
 
 @contextmanager
 def acting_for(call: Call) -> Iterator[None]:
-    """Name the owner of a key in the audit trail as the one for whom things are done."""
+    """Set the key as the principal of audit entries."""
     before = principal.set(f"key:{call.key.id}")
     try:
         yield

@@ -12,9 +12,9 @@ from google.protobuf.message_factory import GetMessageClass
 from engram.server.grpc.schema import NUMBERS, PACKAGE, SERVICE, Schema
 
 MESSAGE = 4 * 1024 * 1024
-"""Bytes of one message, in either direction."""
+"""The most bytes of a message, in either direction."""
 CODE, PROBLEM, REQUEST, AFTER = "engram-code", "engram-problem-bin", "x-request-id", "retry-after"
-"""The trailing metadata of a call."""
+"""The names of the trailing metadata of a call."""
 
 _pool = descriptor_pool.Default()
 
@@ -34,7 +34,7 @@ NAME: str = DESCRIPTOR.full_name
 
 
 def __getattr__(name: str) -> Any:
-    """Find the class of a message."""
+    """Return the class of a message."""
     try:
         described: Descriptor = _pool.FindMessageTypeByName(f"{PACKAGE}.{name}")
     except KeyError:
@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
 
 
 class Stub:
-    """Every method of the service, to be called on a channel of `grpc` or `grpc.aio`."""
+    """The methods of the service, for a channel of `grpc` or `grpc.aio`."""
 
     def __init__(self, channel: Any) -> None:
         for method in DESCRIPTOR.methods:

@@ -1,4 +1,4 @@
-"""Errors as gRPC statuses, with a `Problem` in the trailing metadata that says only what the caller may know."""
+"""Errors as gRPC statuses, with a `Problem` in the trailing metadata, without details that the caller may not see."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engram.server.grpc.messages import AFTER, CODE, PROBLEM, REQUEST
 SOON = 1.0
 MOST_FLAWS = 8
 LONGEST = 300
-"""Most characters of a text in the metadata, whose size is limited."""
+"""The most characters of a text in the metadata, whose size is limited."""
 
 STATUS: Mapping[type[EngramError], grpc.StatusCode] = {
     errors.InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
@@ -72,7 +72,7 @@ def status_of(error: EngramError) -> grpc.StatusCode:
 
 
 def detail_of(error: EngramError) -> str:
-    """Describe an error as far as the caller may know it."""
+    """Return the public message of an error, with its code and hint."""
     if isinstance(error, TimedOut):
         return "it took too long and may still be carried out; the same `key` makes it safe to try again"
     text = public_message(error, method_of)
@@ -80,7 +80,7 @@ def detail_of(error: EngramError) -> str:
 
 
 def method_of(hint: Hint) -> str | None:
-    """The method that takes the step of a hint, such as `ListMemories`."""
+    """Return the method for a hint, such as `ListMemories`."""
     operation = operation_of(hint)
     return None if operation is None else operation.rpc
 

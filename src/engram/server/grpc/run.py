@@ -1,4 +1,4 @@
-"""Start and stop the gRPC server; what it has acknowledged is never lost."""
+"""Start and stop the gRPC server; acknowledged writes are never lost."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Binding(Place):
-    """Address to listen on, and its certificate."""
+    """The address to listen on, and its certificate."""
 
     port: int = PORT
 
     def credentials(self) -> Any:
-        """Return the TLS credentials, or `None` for a loopback address. Raises `ConfigError` if others could listen."""
+        """Return the TLS credentials, or `None` for a loopback address. Raises `ConfigError` for an unsafe address."""
         self.refuse_unsafe()
         if self.certfile is not None and self.keyfile is not None:
             try:
@@ -78,7 +78,7 @@ class Running:
     _stopped: bool = False
 
     def stop(self, grace: float = GRACE) -> None:
-        """Accept no more calls, wait for those that run, and end streams; calling it twice is harmless.
+        """Accept no more calls, wait for running ones, and end streams; calling it twice is harmless.
 
         The memory may be closed afterwards.
         """
@@ -111,9 +111,9 @@ def start(
     poll_seconds: float = 0.5,
     trusted: Mapping[str, PublicKey] | None = None,
 ) -> Running:
-    """Start a server of an open memory; close the memory after `stop`.
+    """Start a server for an open memory; close the memory only after `stop`.
 
-    Port 0 is any that is free. `observe` receives method, status and seconds of each call; `trusted` are the public
+    Port 0 selects a free one. `observe` receives method, status and seconds of each call; `trusted` are the public
     keys that imported files may be signed with, by name. Raises `ConfigError`.
     """
     where = binding or Binding()
@@ -128,7 +128,7 @@ def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], 
     try:
         with start(brain, binding, limits) as running:
             say(f"Engram serves gRPC on {running.address}")
-            while not stop.wait(1):  # a signal that another thread received does not wake this one
+            while not stop.wait(1):  # polling, since a signal received by another thread does not wake this one
                 pass
     finally:
         for sign, handler in before.items():
@@ -145,7 +145,7 @@ async def _begin(interceptor: Interceptor, where: Binding, tls: Any) -> Running:
         address = where.at(where.port)
         port = server.add_insecure_port(address) if tls is None else server.add_secure_port(address, tls)
     except RuntimeError as error:
-        raise ConfigError(f"{where.at(where.port)} cannot be listened on; choose another one") from error
+        raise ConfigError(f"{where.at(where.port)} is not available; choose another address") from error
     for name in ("", NAME):
         await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
     await server.start()
@@ -154,7 +154,7 @@ async def _begin(interceptor: Interceptor, where: Binding, tls: Any) -> Running:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of all servers of this process: grpcio supports only one."""
+    """Return the event loop of all servers in this process, since grpcio supports only one."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="engram-rpc-loop", daemon=True).start()
     return loop

@@ -1,8 +1,8 @@
 """The protocol as descriptors, built from the models of the operations.
 
-A message has the fields of its model, in their order. `v1/numbers.json` keeps the number of each field and of each
-word of an enum, so that none of them ever changes. `generate.py` adds numbers for new ones, and writes the .proto files
-for clients in other languages.
+A message has the fields of its model, in their order. `v1/numbers.json` has the number of each field and of each value
+of an enum, so that none of them ever changes. `generate.py` adds numbers for new ones, and writes the .proto files for
+clients in other languages.
 """
 
 from __future__ import annotations
@@ -73,27 +73,25 @@ SERVICE = "Engram"
 FOLDER = Path(__file__).parent / "v1"
 NUMBERS = FOLDER / "numbers.json"
 IMPORT = "engram/server/grpc/v1/"
-"""Folder by which .proto files import each other."""
+"""The folder under which .proto files import each other."""
 ANSWERS, REQUESTS = "model.proto", "service.proto"
 UNION = "value"
-"""Name of the `oneof` in a message that stands for a value of several types."""
+"""The name of the `oneof` in a message for a value of several types."""
 
 Numbers = dict[str, dict[str, dict[str, int]]]
-"""File → message or enum → field or word → number, in the order in which the file declares them."""
+"""File → message or enum → field or value → number, in the order of declaration."""
 
 
 # Messages that only this protocol has -------------------------------------------------------------------
 
 
 class CallProblem(Frozen):
-    """Why a call was not carried out. Every error has it in the trailing metadata `engram-problem-bin`."""
+    """The reason why a call failed. Every error has it in the trailing metadata `engram-problem-bin`."""
 
     code: str = Field(description="Code of the error, the same in every interface.")
     detail: str = Field(description="What happened, and what to do next.")
     request_id: str = Field(description="Identifies the call in the server's log.")
-    errors: tuple[Flaw, ...] = Field(
-        default=(), description="Everything that is wrong with the request, if it is that."
-    )
+    errors: tuple[Flaw, ...] = Field(default=(), description="All flaws of an invalid request.")
     receipt: Receipt | None = Field(default=None, description="Receipt of a memory that was not stored.")
 
 
@@ -105,7 +103,7 @@ class IntervalMessage(Frozen):
 
 
 class Texts(Frozen):
-    """Texts that may be left out altogether, which differs from an empty list."""
+    """An optional list of texts; a missing one differs from an empty one."""
 
     items: tuple[str, ...] = Field(description="The texts, in their order.")
 
@@ -117,44 +115,44 @@ class OneOf(Frozen):
 
 
 class OutcomeValue(OneOf):
-    """How something went: a word or a number."""
+    """An outcome: a word or a number."""
 
-    word: OutcomeName = Field(description="In a word.")
-    quality: float = Field(description="From 0, a failure, to 1, a success.")
+    word: OutcomeName = Field(description="As a word.")
+    quality: float = Field(description="As a number from 0 (failure) to 1 (success).")
 
 
 class Helped(OneOf):
-    """How far something helped."""
+    """How much a solution helped: yes or no, or a number."""
 
     plainly: bool = Field(description="Yes or no.")
     share: float = Field(description="From 0 to 1.")
 
 
 class CycleErrorTold(OneOf):
-    """An error as the caller reports it."""
+    """An error that the caller reports."""
 
-    text: str = Field(description="In words.")
-    error: CycleError = Field(description="In more detail.")
+    text: str = Field(description="As text.")
+    error: CycleError = Field(description="With its details.")
 
 
 class ScorePart(OneOf):
     """A part of a score."""
 
-    count: int = Field(description="How many.")
-    amount: float = Field(description="How much.")
-    text: str = Field(description="In words.")
+    count: int = Field(description="As an integer.")
+    amount: float = Field(description="As a number.")
+    text: str = Field(description="As text.")
 
 
 class ExportPart(OneOf):
-    """Some bytes of a knowledge file, or the report about it."""
+    """A part of a knowledge file, or the report of its export."""
 
     oneof: ClassVar[str] = "part"
     data: bytes = Field(description="The next bytes of the file.")
-    report: ExportReport = Field(description="What was written; the last part.")
+    report: ExportReport = Field(description="The report of what was written; the last part.")
 
 
 class ImportPart(OneOf):
-    """Some bytes of a knowledge file, or the options for importing it."""
+    """A part of a knowledge file, or the options for importing it."""
 
     oneof: ClassVar[str] = "part"
     options: ImportOptions = Field(description="How to import the file; only as the first part.")
@@ -168,7 +166,7 @@ class _ContentOneOf(OneOf):
 
 
 def bare(annotation: Any) -> Any:
-    """Strip constraints, new names and `None` from an annotation."""
+    """Strip constraints, aliases and `None` from an annotation."""
     while not isinstance(annotation, type):
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
@@ -199,7 +197,7 @@ _UNIONS = {
     frozenset(_field_type(choice, name) for name in choice.model_fields): choice
     for choice in (OutcomeValue, Helped, CycleErrorTold, ScorePart, Content)
 }
-"""The messages that stand for unions, by the types of the union; a new one needs a class, to name its fields."""
+"""The messages for unions, by the types of the union; a new union needs a class that names its fields."""
 
 
 # Names --------------------------------------------------------------------------------------------------
@@ -252,16 +250,16 @@ _ENUMS: dict[Any, str] = {
 
 @dataclass(frozen=True)
 class Rpc:
-    """A method of the service; those that are no operations stream requests or responses."""
+    """A method of the service: an operation, or one that streams requests or responses."""
 
     right: Right
     request: Any
     response: Any
     summary: str
     client: bool = False
-    """Whether the client sends a stream."""
+    """True if the client sends a stream."""
     server: bool = False
-    """Whether the server sends a stream."""
+    """True if the server sends a stream."""
 
 
 STREAMING = {
@@ -301,9 +299,9 @@ _OPTIONAL, _REPEATED = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto
 
 
 class Schema:
-    """The files of the protocol, described from the models with the numbers that are given.
+    """The files of the protocol, built from the models and the given numbers.
 
-    A field, word or type without a number gets the next one, and is named in `added`.
+    A field, enum value or type without a number gets the next one, and is listed in `added`.
     """
 
     def __init__(self, numbers: Numbers) -> None:
@@ -354,7 +352,7 @@ class Schema:
         return known[name]
 
     def _type(self, kind: Any, file: str) -> str:
-        """The full name of the message that stands for a model or a union."""
+        """Return the full name of the message for a model or a union."""
         if kind in _WELL_KNOWN:
             return _full(_WELL_KNOWN[kind])
         name = _MESSAGES.get(kind) or _default_name(kind)
@@ -374,7 +372,7 @@ class Schema:
             described.oneof_decl.add(name=model.oneof)
         for name, info in model.model_fields.items():
             if name == "kind" and model in CONTENTS.values():
-                continue  # the field of `Content` tells the kind
+                continue  # the field of `Content` determines the kind
             field = described.field.add(name=name, number=self._number(file, described.name, name))
             annotation = Content if (model, name) == (NewMemory, "content") else info.annotation
             optional = type(None) in get_args(info.annotation)
@@ -395,7 +393,7 @@ class Schema:
         *,
         optional: bool = False,
     ) -> None:
-        """Give a field the type that an annotation has in the protocol."""
+        """Set the type of a field by its annotation."""
         own, origin, args = bare(annotation), get_origin(bare(annotation)), get_args(bare(annotation))
         field.label = _OPTIONAL
         field.type = FieldDescriptorProto.TYPE_MESSAGE
@@ -413,7 +411,7 @@ class Schema:
                 field.type_name = self._map(within, field.name, args[1], file)
                 field.label = _REPEATED
         elif origin is Literal and not all(str(word).isidentifier() for word in args):
-            field.type = FieldDescriptorProto.TYPE_STRING  # no name of an enum's value can have such characters
+            field.type = FieldDescriptorProto.TYPE_STRING  # not allowed in the names of enum values
         elif origin is Literal or (isinstance(own, type) and issubclass(own, StrEnum)):
             field.type = FieldDescriptorProto.TYPE_ENUM
             field.type_name = self._enum(own, f"{within.name}.{field.name}", file)
@@ -450,7 +448,7 @@ def _full(kind: type[Message]) -> str:
 
 
 def _reserve(described: DescriptorProto, numbers: Mapping[str, int]) -> None:
-    """Keep names and numbers of removed fields from being given to others."""
+    """Reserve the names and numbers of removed fields."""
     present = {field.name for field in described.field}
     for name, number in numbers.items():
         if name not in present:
@@ -463,11 +461,11 @@ def _camel(name: str) -> str:
 
 
 def _default_name(model: Any) -> str:
-    """`MemoryPage` for `Page[Memory]`, and the name of the class for any other model."""
+    """Return `MemoryPage` for `Page[Memory]`, and the name of the class for any other model."""
     items = model.__pydantic_generic_metadata__["args"]
     return f"{items[0].__name__}Page" if items else model.__name__
 
 
 def _has_default(info: FieldInfo) -> bool:
-    """Tell whether a field that is left out means something else than the zero of its type."""
+    """Return True if the default of a field is not the zero value of its type."""
     return not info.is_required() and bool(info.get_default(call_default_factory=True))

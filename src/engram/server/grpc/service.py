@@ -16,7 +16,7 @@ from engram.server.grpc.streams import HANDLERS
 
 
 def handlers(interceptor: Interceptor) -> Any:
-    """Make the handlers of a server. They take bytes, so that what is no message gets a status, too."""
+    """Make the handlers of a server. They take bytes, so that invalid messages get a status, too."""
     unary = {each.rpc: _unary(interceptor, each) for each in OPERATIONS.values()}
     streaming = {name: _streaming(interceptor, name) for name in STREAMING}
     return grpc.method_handlers_generic_handler(NAME, unary | streaming)

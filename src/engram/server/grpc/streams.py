@@ -1,4 +1,4 @@
-"""The methods that stream: storing many memories, knowledge files in and out, and events."""
+"""The streaming methods: store many memories, export and import knowledge files, and events."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from engram.server.grpc.problems import TimedOut
 from engram.transfer.untrusted import CHUNK
 
 BATCH = 100
-"""Most memories of a stream that are stored in one transaction."""
+"""The most memories of a stream in one transaction."""
 GATHERING = 0.02
-"""Seconds to wait for more memories of a stream before those that have come are stored."""
+"""Seconds to wait for more memories of a stream before storing those that have arrived."""
 FILE = "upload"
 
 
 async def remember_stream(interceptor: Interceptor, incoming: IncomingCall, _: bytes) -> None:
-    """Store the memories of a stream; a receipt for each is sent in their order, after its commit."""
+    """Store the memories of a stream; send a receipt for each, in order, after its commit."""
     with interceptor.count_stream():
         call, agent = await interceptor.run(incoming, lambda call: (call, call.agent))
         async for drafts in _batches(interceptor, incoming):
@@ -50,7 +50,7 @@ async def remember_stream(interceptor: Interceptor, incoming: IncomingCall, _: b
 
 
 def _store(interceptor: Interceptor, call: Call, agent: AgentHandle, drafts: list[bytes]) -> list[bytes]:
-    """Store some drafts while the key is valid, and return their receipts in order."""
+    """Store drafts if the key is still valid, and return their receipts in order."""
     if not interceptor.keys.live(call.key.id):
         raise Unauthenticated(NO_KEY)
     known = [_draft(data) for data in drafts]
@@ -61,7 +61,7 @@ def _store(interceptor: Interceptor, call: Call, agent: AgentHandle, drafts: lis
 
 
 def _draft(data: bytes) -> Draft | Receipt:
-    """Read a draft; one that is invalid becomes a receipt that says so."""
+    """Parse a draft; an invalid one becomes a receipt with the reason."""
     try:
         return draft_of(parse(messages.NewMemory, data, NewMemory))
     except InvalidInput as error:
@@ -69,7 +69,7 @@ def _draft(data: bytes) -> Draft | Receipt:
 
 
 async def _batches(interceptor: Interceptor, incoming: IncomingCall) -> AsyncIterator[list[bytes]]:
-    """Batch the messages of a stream as they come; a batch is not held back to be filled."""
+    """Group the messages of a stream as they arrive, without waiting for full batches."""
     batch: list[bytes] = []
     size = 0
     async for data in _messages(interceptor, incoming, lambda: GATHERING if batch else interceptor.limits.seconds):
@@ -105,16 +105,16 @@ async def _messages(
                 reading = asyncio.ensure_future(incoming.context.read())
                 yield data
             elif stopping.done():
-                yield None  # store what came and send its receipts first
+                yield None  # store the messages so far and send their receipts first
                 raise StoreClosed("the server is stopping")
             else:
                 yield None
                 if loop.time() - heard > interceptor.limits.seconds:
-                    raise TimedOut("nothing came for too long")
+                    raise TimedOut("no message arrived in time")
     finally:
         for waiting in (reading, stopping):
             if not waiting.cancel() and not waiting.cancelled():
-                waiting.exception()  # mark it as seen
+                waiting.exception()  # retrieve the exception
 
 
 async def export_knowledge(interceptor: Interceptor, incoming: IncomingCall, request: bytes) -> None:
@@ -138,7 +138,7 @@ async def export_knowledge(interceptor: Interceptor, incoming: IncomingCall, req
 async def import_knowledge(interceptor: Interceptor, incoming: IncomingCall, _: bytes) -> bytes:
     """Receive a whole knowledge file, then import it."""
     with interceptor.count_stream(), TemporaryDirectory(prefix="engram-") as folder:
-        await interceptor.run(incoming, lambda call: call.agent_name())  # authenticate before anything is written
+        await interceptor.run(incoming, lambda call: call.agent_name())  # authenticate before writing anything
         came = Path(folder) / FILE
         with await interceptor.in_thread(lambda: came.open("wb")) as receiving:
             options = await _receive(interceptor, incoming, receiving)
@@ -165,7 +165,7 @@ async def _receive(interceptor: Interceptor, incoming: IncomingCall, file: IO[by
         try:
             part = messages.ImportPart.FromString(data)
         except DecodeError:
-            raise InvalidInput("the message cannot be read; is it of this version of the protocol?") from None
+            raise InvalidInput("the message cannot be read; check that it has this version of the protocol") from None
         if part.WhichOneof("part") == "options":
             if not first:
                 raise InvalidInput("the options come before the file, and once")
@@ -175,7 +175,7 @@ async def _receive(interceptor: Interceptor, incoming: IncomingCall, file: IO[by
             raise TooMany(f"the file has more than {interceptor.limits.upload:,} bytes; split it")
         await interceptor.in_thread(lambda data=part.data: file.write(data))  # type: ignore[misc]
     if not size:
-        raise InvalidInput("no file came; send its bytes as `data`")
+        raise InvalidInput("the stream has no file; send its bytes as `data`")
     return options
 
 
@@ -227,4 +227,4 @@ HANDLERS: Mapping[str, Callable[[Interceptor, IncomingCall, bytes], Awaitable[by
     "ImportKnowledge": import_knowledge,
     "Listen": listen,
 }
-"""The handlers by method; one that responds once returns its response, the others write theirs."""
+"""The handlers by method; those with one response return it, the others write theirs."""

@@ -1,9 +1,9 @@
-"""The memory as a server of the Model Context Protocol; only this package imports its SDK."""
+"""A Model Context Protocol server for the memory; only this package imports the SDK of the protocol."""
 
 from engram.errors import MissingExtra
 
 try:
-    import mcp  # noqa: F401 - to say what to install before anything else fails
+    import mcp  # noqa: F401 - fails here, with a hint what to install
 except ImportError as error:
     raise MissingExtra(
         f"the Model Context Protocol is not installed ({error.name}); pip install 'engram-learning[mcp]'"

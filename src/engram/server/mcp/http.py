@@ -1,4 +1,4 @@
-"""The server over streamable HTTP: the same border and keys as the REST server, and the agent from the key."""
+"""The server over streamable HTTP: with the middleware and keys of the REST server; the key determines the agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engram.engine import AgentHandle, Engram
 from engram.errors import Unauthenticated
 from engram.model.api_key import ApiKey, Right
 from engram.server.mcp.server import create
-from engram.server.mcp.tools import Request, Whose
+from engram.server.mcp.tools import AgentResolver, Request
 from engram.server.metrics import Metrics
 from engram.server.rest.middleware import Address, Authentication, RequestGuard
 from engram.server.rest.problems import CODES, answer
@@ -30,65 +30,65 @@ PATH = "/v1/mcp"
 PORT = 8751
 
 
-def by_key(brain: Engram, only: str | None = None) -> Whose:
-    """Every request is about the memory of the agent that its key is for, or of `only` that one if the key is for it.
+def by_key(brain: Engram, only: str | None = None) -> AgentResolver:
+    """Make a resolver that takes the agent from the key of each request, or `only` this agent if the key is for it.
 
-    A key that is for several agents names one in the header `Engram-Agent`.
+    With a key for several agents, the header `Engram-Agent` names one.
     """
 
-    def whose(ctx: Request, right: Right) -> AgentHandle:
+    def agent_of(ctx: Request, right: Right) -> AgentHandle:
         request: Any = ctx.request_context.request
         key: ApiKey | None = None if request is None else request.scope.get("engram.key")
         if key is None:
-            raise Unauthenticated("this needs a key; whoever runs the server makes one")
+            raise Unauthenticated("this needs a key; ask the operator of the server for one")
         call = Call(brain, key, request.headers.get("engram-agent") if only is None else quote(only))
         call.check_right(right)
         return call.agent
 
-    return whose
+    return agent_of
 
 
 def application(
     brain: Engram, *, only: str | None = None, address: Address | None = None, limits: Limits | None = None
 ) -> ASGIApp:
-    """The application over an open memory: nothing answers but to the right name, and `/v1/mcp` only with a key."""
+    """Build the application for an open memory; it checks the host name, and `/v1/mcp` requires a key."""
     most, metrics = limits or Limits(), Metrics()
     inner: Starlette = create(by_key(brain, only)).streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,
         max_request_body_size=most.body,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the border does it
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # `RequestGuard` does it
     )
-    inner.router.redirect_slashes = False  # it would lead to `http://` behind whoever speaks TLS, with the key
-    inner.add_exception_handler(HTTPException, _elsewhere)
+    inner.router.redirect_slashes = False  # behind a TLS proxy it would redirect to `http://`, with the key
+    inner.add_exception_handler(HTTPException, _http_error)
     keys = brain.keys
-    gate = Authentication(_unheard(inner), keys, most, metrics)
-    return RequestGuard(gate, address or Address(), most, metrics, brain.sources.new_id)
+    authenticated = Authentication(_without_streams(inner), keys, most, metrics)
+    return RequestGuard(authenticated, address or Address(), most, metrics, brain.sources.new_id)
 
 
-def _unheard(app: ASGIApp) -> ASGIApp:
-    """The same without streams to listen to: nothing is told but what was asked for, so that one would never end."""
+def _without_streams(app: ASGIApp) -> ASGIApp:
+    """Refuse `GET`, which would open a stream of messages: the server never sends any, so it would stay open."""
 
-    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "GET":
-            detail, id = "there is nothing to listen to; what is asked is posted", scope["engram.request"]
+            detail, id = "there is no stream of messages; send requests with POST", scope["engram.request"]
             await answer(405, CODES[405], detail, id, headers={"Allow": "POST"})(scope, receive, send)
         else:
             await app(scope, receive, send)
 
-    return answered
+    return handle
 
 
-def _elsewhere(request: HttpRequest, error: Exception) -> Response:
-    """The answer where nothing is."""
+def _http_error(request: HttpRequest, error: Exception) -> Response:
+    """Answer an HTTP error, such as an unknown path, as a problem document."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    detail = f"there is no such path; the server answers at {PATH}" if status == 404 else "the request cannot be used"
+    detail = f"there is no such path; the server answers at {PATH}" if status == 404 else "the request is invalid"
     return answer(status, CODES.get(status, "failed"), detail, request.scope["engram.request"])
 
 
 def serve(brain: Engram, binding: Binding, limits: Limits, say: Callable[[str], None], only: str | None = None) -> None:
-    """Serve until a signal comes; then running requests end first."""
+    """Serve until SIGTERM or SIGINT; running requests finish first."""
     app = application(brain, only=only, address=binding.address(), limits=limits)
     listener = listen(binding)
     tell_first_key(brain, say)

@@ -1,4 +1,4 @@
-"""Ends a server over stdio in good order when a signal comes."""
+"""Shut a server over stdio down cleanly on SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ PART = 1 << 16
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within it, the first signal ends standard input, as if the client had closed it; the second is as without this.
+    """End standard input at the first signal, as if the client had closed it; a second signal has its usual effect.
 
-    A thread that waits for standard input cannot be woken, so another one passes on what comes, until it is told.
+    A thread that blocks on standard input cannot be woken, so another thread copies the input to a pipe until the
+    signal.
     """
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         yield
@@ -29,40 +30,40 @@ def ended_by_signals() -> Iterator[None]:
     except OSError:  # there is no standard input
         yield
         return
-    passed, feed = os.pipe()
-    heard, told = os.pipe()
+    piped_input, feed = os.pipe()
+    stopped, stop_request = os.pipe()
     os.set_blocking(feed, False)
-    os.dup2(passed, 0)
-    os.close(passed)
+    os.dup2(piped_input, 0)
+    os.close(piped_input)
     handlers: dict[int, Any] = {sign: signal.getsignal(sign) or signal.SIG_DFL for sign in SIGNALS}
     before = {sign: handler for sign, handler in handlers.items() if handler is not signal.SIG_IGN}
 
     def stop(sign: int, frame: FrameType | None) -> None:
         signal.signal(sign, before[sign])
-        os.write(told, b"\n")
+        os.write(stop_request, b"\n")
 
     for each in before:
         signal.signal(each, stop)
-    passing = threading.Thread(target=_pass_on, args=(own, feed, heard), name="engram-stdin")
-    passing.start()
+    copier = threading.Thread(target=_copy_input, args=(own, feed, stopped), name="engram-stdin")
+    copier.start()
     try:
         yield
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-        os.close(told)
-        passing.join()
+        os.close(stop_request)
+        copier.join()
         os.dup2(own, 0)
         os.close(own)
-        os.close(heard)
+        os.close(stopped)
 
 
-def _pass_on(own: int, feed: int, heard: int) -> None:
-    """Pass on what comes, until it ends or something is heard."""
+def _copy_input(own: int, feed: int, stopped: int) -> None:
+    """Copy `own` to `feed` until it ends or `stopped` becomes readable."""
     try:
-        while not select.select([own, heard], [], [])[0].count(heard) and (data := os.read(own, PART)):
+        while not select.select([own, stopped], [], [])[0].count(stopped) and (data := os.read(own, PART)):
             while data:
-                if select.select([heard], [feed], [])[0]:
+                if select.select([stopped], [feed], [])[0]:
                     return
                 data = data[os.write(feed, data) :]
     except OSError:

@@ -1,4 +1,4 @@
-"""The application: the routes, the border around them, and the document that describes them."""
+"""Build the REST application: routes, middleware and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from engram.engine import Engram
 from engram.server import dashboard
 from engram.server.metrics import Metrics
 from engram.server.rest import problems
-from engram.server.rest.auth import AGENT, right_of
 from engram.server.rest.idempotency import Idempotency
 from engram.server.rest.middleware import Address, Authentication, RequestGuard
 from engram.server.rest.openapi import described
-from engram.server.rest.parameters import IDEMPOTENCY, Operations, known_parameters
+from engram.server.rest.parameters import AGENT, IDEMPOTENCY, Operations, known_parameters, right_of
 from engram.server.rest.routes import ROUTERS, server
 from engram.transfer.signing import PublicKey
 
@@ -33,15 +32,15 @@ DRAIN = 20.0
 _DESCRIPTION = """\
 A memory for AI agents that learns from outcomes.
 
-Every request under `/v1` needs a key: `Authorization: Bearer eng_…`. The key says for which agents it is; if that is
-more than one, the header `Engram-Agent` names the one that a request is for. What another agent has answers like what
-does not exist.
+Every request under `/v1` needs a key: `Authorization: Bearer eng_…`. A key is for one or several agents; if it
+is for several, the header `Engram-Agent` names the one that a request is for. Objects of other agents are reported as
+not found.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """An application, ready to be run, and what whoever runs it needs."""
+    """An application that is ready to run, with its API and the event that stops its streams."""
 
     asgi: ASGIApp
     api: FastAPI
@@ -59,9 +58,9 @@ def create(
     trusted: Mapping[str, PublicKey] | None = None,
     metrics: Metrics | None = None,
 ) -> Served:
-    """The application over an open memory, which whoever opened it closes; `more` are routes beside `/v1`.
+    """Build the application of an open memory, which the caller closes; `more` are routes beside `/v1`.
 
-    `trusted` are the keys that files with knowledge may be signed with, by name.
+    `trusted` are the public keys that imported files may be signed with, by name.
     """
     where, most, metrics = address or Address(), limits or Limits(), metrics or Metrics()
     metrics.watch(brain.store)
@@ -72,7 +71,9 @@ def create(
     api.state.slow = CapacityLimiter(most.slow_threads)
     api.state.stopping, api.state.poll_seconds = asyncio.Event(), poll_seconds
     dashboard.mount(api)
-    inner: ASGIApp = Authentication(Idempotency(api, api.state.operations, brain.store), keys, most, metrics)
+    inner: ASGIApp = Authentication(
+        api, keys, most, metrics, repeatable=Idempotency(api, api.state.operations, brain.store)
+    )
     if where.origins:
         inner = CORSMiddleware(
             inner,
@@ -95,7 +96,7 @@ def create(
 
 
 def application(more: Iterable[APIRouter] = ()) -> FastAPI:
-    """The routes alone, with nothing behind them: enough to describe them."""
+    """Build the routes without a memory, which is enough for the OpenAPI document."""
     api = FastAPI(
         title="Engram",
         version=__version__,
@@ -106,7 +107,7 @@ def application(more: Iterable[APIRouter] = ()) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         lifespan=_lifespan,
         separate_input_output_schemas=False,
-        redirect_slashes=False,  # it would lead to `http://` behind whoever speaks TLS, with the key
+        redirect_slashes=False,  # behind a TLS proxy, it would redirect to `http://`, with the key
         dependencies=[Depends(known_parameters)],
     )
     problems.install(api)
@@ -123,12 +124,12 @@ def application(more: Iterable[APIRouter] = ()) -> FastAPI:
 
 
 def routes(routers: Iterable[APIRouter] = ROUTERS) -> list[APIRoute]:
-    """The routes of some routers, or of all resources under `/v1`."""
+    """Return the routes of some routers, or of all resources under `/v1`."""
     return [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     return application().openapi()
 
 

@@ -1,7 +1,7 @@
-"""Connections that end when the head of a request is too large, or does not come in time.
+"""Close connections whose request headers are too large or do not arrive in time.
 
-No key is shown before the head is whole: without this, whoever can connect could fill the memory, or keep so many
-connections that nobody else gets one.
+Callers are not authenticated before their headers are complete: without this, anyone who can connect could exhaust the
+memory or all connections.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Any
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 HEAD = 64 * 1024
-"""Bytes of a head: the method, the address and the headers."""
+"""The most bytes of a request's head: the request line and the headers."""
 SECONDS = 10.0
-"""How long it may take to come, and the rest of a body to which the answer was given already."""
+"""The most seconds for a head to arrive, and for the rest of a body after its request was answered."""
 
 
 class Hurried(asyncio.Protocol):
-    """Put before a protocol of uvicorn's own: a connection that hangs up on whoever does not say what he wants."""
+    """A mixin for a protocol of uvicorn that closes connections without a complete request."""
 
     cycle: Any
-    """The newest request, if there was one, and its answer."""
+    """The newest request, if there was one, and its response."""
     transport: Any
     _head = 0
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait."""
+        """Start the timer."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what came; whoever has said enough has all the time that his request may take."""
+        """Pass data on; stop the timer once a request is complete."""
         super().data_received(data)
         if self._asked():
             self._rest()
@@ -43,16 +43,16 @@ class Hurried(asyncio.Protocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop the timer."""
         self._rest()
         super().connection_lost(exc)
 
     def _asked(self) -> bool:
-        """Whether there is a request whose answer is not whole."""
+        """Return True while a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _coming(self) -> bool:
-        """Whether what comes is the body of a request that was answered before all of it was there."""
+        """Return True while the rest of a body arrives whose request was already answered."""
         return self.cycle is not None and bool(self.cycle.more_body)
 
     def _wait(self) -> None:
@@ -74,4 +74,4 @@ _Usual: Any = AutoHTTPProtocol
 
 
 class Connection(Hurried, _Usual):  # type: ignore[misc]
-    """A connection by whichever of uvicorn's protocols there is."""
+    """An HTTP connection with these limits."""

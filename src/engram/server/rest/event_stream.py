@@ -1,4 +1,4 @@
-"""Live changes, as server-sent events: what came, what went and what was learned, in the order of writes."""
+"""Live changes as server-sent events: stored and deleted memories and learning events, in the order of writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEDIA = "text/event-stream"
 
 
 class Stream(StreamingResponse):
-    """An answer that goes on, and whose end is told however it ends."""
+    """A streaming response that calls a function when it ends, for whatever reason."""
 
     def __init__(
         self, lines: AsyncIterator[str], ended: Callable[[], None], headers: Mapping[str, str] | None = None
@@ -29,7 +29,7 @@ class Stream(StreamingResponse):
         self._ended = ended
 
     async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the response."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -37,7 +37,7 @@ class Stream(StreamingResponse):
 
 
 def counted(state: State, caller: str, lines: AsyncIterator[str], headers: Mapping[str, str] | None = None) -> Stream:
-    """The stream of a caller, counted as long as it lasts. Raises `TooMany` or `Crowded`."""
+    """Make the stream of a caller, and count it until it ends. Raises `TooMany` or `Crowded`."""
     state.streams.enter(caller)
     state.metrics.streams.inc()
 
@@ -57,9 +57,9 @@ async def stream(
     every: float,
     seconds: float | None,
 ) -> AsyncIterator[str]:
-    """The text of the stream, until the server stops, the key is no longer good, or the time is over.
+    """Yield the text of the stream, until the server stops, the key is no longer valid, or the time is over.
 
-    A comment now and then keeps the connection, and finds out whether anybody listens.
+    A comment every 15 seconds keeps the connection open, and detects a closed one.
     """
     loop = asyncio.get_running_loop()
     began = quiet = loop.time()

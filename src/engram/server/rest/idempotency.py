@@ -25,9 +25,8 @@ from engram.model.grant import Grant, Revocation
 from engram.model.retention import LegalHold, RetentionReport
 from engram.model.wire import GroupView, Noted, Policy, Receipts
 from engram.ports import Store
-from engram.server.rest.auth import AGENT
 from engram.server.rest.middleware import BODY
-from engram.server.rest.parameters import IDEMPOTENCY, Operations
+from engram.server.rest.parameters import AGENT, IDEMPOTENCY, Operations
 from engram.server.rest.problems import REPLAYED, answer, of_error
 
 KEPT_SECONDS = 900.0
@@ -73,7 +72,7 @@ class Answer:
 
 
 class Answers:
-    """The writes that were carried out and their responses, for 15 minutes, in this process, within a size limit."""
+    """Cache of completed writes and their responses: in this process, for 15 minutes, within a size limit."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -83,7 +82,7 @@ class Answers:
         self._losses = Losses()
 
     def get(self, slot: Slot, losses: Losses) -> tuple[Done | None, Answer | None]:
-        """The write in a slot and its response, if it may still be replayed."""
+        """Return the write in a slot and its response, if it may still be replayed."""
         self._invalidate(losses)
         self._evict()
         return self._done.get(slot), self._said.get(slot)
@@ -120,7 +119,7 @@ class Answers:
 
 
 class Idempotency:
-    """Replays the response of a write that was carried out before; one that is running is waited for.
+    """Replay the response of a write that was carried out before, or wait for it if it is running.
 
     A refused write changed nothing and is tried again. When data of an agent is deleted, through any interface, the
     responses that may contain it are not replayed; the record of the write stays.
@@ -136,7 +135,7 @@ class Idempotency:
         self._turns: WeakValueDictionary[Slot, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         key: ApiKey | None = scope.get("engram.key")
         own = "" if scope["type"] != "http" or key is None else Headers(scope=scope).get(IDEMPOTENCY, "")
         route = self._operations.keyed(scope["path"], scope["method"]) if own and len(own) <= LONGEST_KEY else None
@@ -156,7 +155,7 @@ class Idempotency:
                 reply = _Recorder(send, route, slot[1], losses)
                 try:
                     await self._app(scope, receive, reply)
-                finally:  # whether or not the caller was there to hear it
+                finally:  # even if the caller has disconnected
                     if reply.status:
                         self._answers.keep(slot, asked, reply.status, reply.said)
             else:
@@ -179,7 +178,7 @@ class Idempotency:
 
 
 class _Recorder:
-    """Sends a response on, and keeps a copy of a successful one."""
+    """Send a response, and keep a copy if it is successful."""
 
     def __init__(self, send: Send, route: APIRoute, agent: str, losses: Losses) -> None:
         self._send = send
@@ -203,20 +202,20 @@ class _Recorder:
 
 
 def _lost(losses: Losses, agent: str, silent: bool) -> int:
-    """The number of the last deletion that affects a response to an agent."""
+    """Return the number of the last deletion that affects a response to an agent."""
     return losses.names if silent else losses.of(agent)
 
 
 def _agent(scope: Scope, key: ApiKey) -> str:
-    """The agent of a request; all agents, if it names none and the key is not for one."""
+    """Return the agent of a request; all agents, if it names none and the key is for several."""
     try:
         return agent_named(key, Headers(scope=scope).get(AGENT))
-    except EngramError:  # what it names is refused later, by the operation itself
+    except EngramError:  # the operation itself refuses it later
         return EVERYONE
 
 
 def _digest(scope: Scope) -> bytes:
-    """A digest that is equal for two requests of the same content and conditions, however their JSON is written."""
+    """Return a digest of the content and conditions of a request, independent of the formatting of its JSON."""
     body: bytes = scope[BODY]
     try:
         said = json.dumps(json.loads(body), sort_keys=True).encode()

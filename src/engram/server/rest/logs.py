@@ -1,4 +1,4 @@
-"""What the server writes down while it runs: a line a request, with its id, and never what was said in it."""
+"""Logging of the server: one line for each request, with its id and without its content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LogFormat = Literal["text", "json"]
 
 
 def line_of(record: logging.LogRecord, at: str, form: LogFormat) -> str:
-    """A record as one line: JSON for programs, or words for people."""
+    """Format a record as one line, as JSON or as text."""
     said: dict[str, Any] = {
         "at": at,
         "level": record.levelname.lower(),
@@ -30,7 +30,7 @@ def line_of(record: logging.LogRecord, at: str, form: LogFormat) -> str:
 
 
 class Lines(logging.Handler):
-    """Writes log records, one a line."""
+    """A log handler that writes one line for each record."""
 
     def __init__(self, write: Callable[[str], object], sources: Sources, form: LogFormat) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Lines(logging.Handler):
 
 
 def log_to(write: Callable[[str], object], sources: Sources, form: LogFormat) -> None:
-    """Write down what this process logs from now on; of the HTTP server only what is wrong."""
+    """Configure logging of this process; of uvicorn, only warnings."""
     for name in ("engram", "uvicorn.error"):
         log = logging.getLogger(name)
         log.setLevel(logging.INFO if name == "engram" else logging.WARNING)

@@ -1,4 +1,4 @@
-"""Checks of every request before its route: the host and origin, the caller's key and rate, and the size of the body.
+"""Middleware that checks each request: host, origin, API key, rate, and size of the body.
 
 `RequestGuard` is the outermost: it gives each request an id, checks its host and origin, limits the number of requests
 and their time, and counts and logs their results. `Authentication`, behind it, checks the key and its rate, and reads
@@ -26,6 +26,7 @@ from engram.errors import EngramError, TooMany, Unauthenticated
 from engram.model.api_key import ApiKey
 from engram.ports import principal
 from engram.server.metrics import Metrics
+from engram.server.rest.parameters import IDEMPOTENCY
 from engram.server.rest.problems import CODES, answer, of_error
 from engram.sharing.api_keys import Keys
 from engram.system import LOOPBACK
@@ -34,9 +35,9 @@ _log = logging.getLogger("engram.server")
 _OWN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 EVENTS = "/v1/events"
 KNOWLEDGE = "/v1/knowledge"
-"""Files go in and out here, as streams."""
+"""The path of knowledge files, whose bodies are streams."""
 LONG = (KNOWLEDGE, "/v1/knowledge/merge", "/v1/audit/verification", "/v1/retention/runs")
-"""What may take long, because it is about all that there is."""
+"""Paths of operations that may take long, since they read all data."""
 METRICS = "/metrics"
 BODY = "engram.body"
 """The name of the whole body in the scope of a request."""
@@ -92,7 +93,7 @@ class RequestGuard:
         self._running: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -126,7 +127,7 @@ class RequestGuard:
         return None
 
     async def _carry_out(self, scope: Scope, receive: Receive, reply: _Sender, id: str) -> None:
-        """Run the request; one that takes too long gets a response and goes on without it."""
+        """Run the request; one that takes too long gets an error response and continues in the background."""
         task = asyncio.create_task(self._safely(scope, receive, reply, id))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -149,7 +150,7 @@ class RequestGuard:
     async def _safely(self, scope: Scope, receive: Receive, reply: _Sender, id: str) -> None:
         try:
             await self._app(scope, receive, reply)
-        except Exception as error:  # noqa: BLE001 - the outermost border: whatever it was, the caller gets an answer
+        except Exception as error:  # noqa: BLE001 - the outermost handler: the caller gets a response in any case
             _log.error("a request failed: %s", type(error).__name__, extra={"told": {"where": code_locations(error)}})
             if not reply.started:
                 detail = "the server failed; its log says why, under this request's id"
@@ -163,7 +164,7 @@ class RequestGuard:
         _log.info("request", extra={"told": line | {"key": key.id if key else ""}})
 
     async def drained(self, seconds: float) -> None:
-        """Wait for requests that took too long, at most so many seconds."""
+        """Wait at most `seconds` for requests that continue in the background."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
 
@@ -176,7 +177,7 @@ def _patience(limits: Limits, path: str) -> float | None:
 
 
 class _Sender:
-    """Sends a response with the headers that all responses have, unless it was cut off."""
+    """Send a response with the headers that all responses have, unless it was cancelled."""
 
     def __init__(self, send: Send, id: str) -> None:
         self.send = send
@@ -198,12 +199,20 @@ class _Sender:
 
 
 class Authentication:
-    """Requires a valid key, within its rate, and a body within the limit, for all paths but the open ones."""
+    """Require a valid key, its rate limit and the size limit of the body, for all paths but the public ones."""
 
     def __init__(
-        self, app: ASGIApp, keys: Keys, limits: Limits, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+        self,
+        app: ASGIApp,
+        keys: Keys,
+        limits: Limits,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+        repeatable: ASGIApp | None = None,
     ) -> None:
         self._app = app
+        self._repeatable = repeatable or app
+        """The application for requests that have an Idempotency-Key."""
         self._keys = keys
         self._limits = limits
         self._metrics = metrics
@@ -211,7 +220,7 @@ class Authentication:
         self._strangers = Buckets(limits.refusals, max(1, int(limits.refusals * 5)), clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, or refuse it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] == "http" and _guarded(scope["path"]):
             if (refusal := await self._refusal(scope)) is not None:
                 await refusal(scope, receive, send)
@@ -223,7 +232,9 @@ class Authentication:
                     return
                 scope[BODY] = body
                 receive = _replayed(body, receive)
-        await self._app(scope, receive, send)
+        keyed = scope["type"] == "http" and IDEMPOTENCY in Headers(scope=scope)
+        app = self._repeatable if keyed else self._app
+        await app(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
         id, headers = scope["engram.request"], Headers(scope=scope)
@@ -247,7 +258,7 @@ class Authentication:
         return answer(429, TooMany.code, detail, id, headers={"Retry-After": str(max(1, round(wait + 0.5)))})
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | Response:
-        """The whole body, or the response that refuses it."""
+        """Read the whole body, or return the response that refuses it."""
         id, headers, most = scope["engram.request"], Headers(scope=scope), self._limits.body
         too_large = f"the body has more than {most:,} bytes; send it in parts"
         announced = headers.get("content-length", "0")
@@ -292,7 +303,7 @@ def _bearer(header: str) -> str:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body that was read, and then what comes after it."""
+    """Return a `receive` that yields the body that was read before, then further messages."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

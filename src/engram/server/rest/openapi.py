@@ -1,4 +1,4 @@
-"""The OpenAPI document: every field described, every error listed, every right named."""
+"""Complete the OpenAPI document: errors, rights and headers of each operation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from engram.model.wire import LiveEvent, Problem
-from engram.server.rest.auth import right_of
-from engram.server.rest.parameters import takes_header, takes_key
+from engram.server.rest.parameters import right_of, takes_header, takes_key
 from engram.server.rest.problems import LISTED, MEDIA, REPLAYED
 
 SCHEME = "key"
-_PAGE = "Some of a list, and where it goes on."
+_PAGE = "A page of a list, and the cursor of the next one."
 _REF = "#/components/schemas/{model}"
 _OPEN = (405, 421, 500, 503)
-"""What an operation may answer that needs no key, besides the refusal of an origin."""
+"""Error statuses of operations that need no key, besides 403."""
 
 
 def described(api: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
-    """The document of an application, made once."""
+    """Build the document of an application, once."""
     if api.openapi_schema is None:
         found = get_openapi(
             title=api.title,
@@ -41,7 +40,7 @@ def described(api: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
             SCHEME: {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "A key, as `engram key create` makes it; each operation says which right it needs.",
+                "description": "A key made by `engram key create`; each operation names the right that it needs.",
             }
         }
         _evened(schemas)
@@ -57,7 +56,7 @@ def described(api: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
 
 
 def _evened(value: Any) -> None:
-    """Pairs of one kind as lists of two, which every reader of schemas understands."""
+    """Rewrite pairs of one type as lists of two, which all schema readers support."""
     if isinstance(value, dict):
         parts = value.get("prefixItems")
         if isinstance(parts, list) and all(part == parts[0] for part in parts):
@@ -70,7 +69,7 @@ def _evened(value: Any) -> None:
 
 
 def _complete(operation: dict[str, Any], route: APIRoute) -> None:
-    """Say which key an operation needs, and every way in which it may be refused."""
+    """Add the required right and all error responses of an operation."""
     right = right_of(route)
     operation["security"] = [] if right is None else [{SCHEME: [right]}]
     responses = operation["responses"]
@@ -90,7 +89,7 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
         content.setdefault(MEDIA, {"schema": {"$ref": _REF.format(model="Problem")}})
     for status, response in responses.items():
         response.setdefault("headers", {})["X-Request-ID"] = {
-            "description": "By which the request is found in the server's log.",
+            "description": "Identifies the request in the server's log.",
             "schema": {"type": "string"},
         }
         if (status.startswith("2") or status == "409") and takes_key(route):
@@ -100,7 +99,7 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
             }
         if status == "405":
             response["headers"]["Allow"] = {
-                "description": "The methods that the path knows.",
+                "description": "The methods of the path.",
                 "schema": {"type": "string"},
             }
         if status in {"429", "503"}:

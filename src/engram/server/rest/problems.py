@@ -22,9 +22,9 @@ _log = logging.getLogger("engram.server")
 MEDIA = "application/problem+json"
 KIND = "urn:engram:problem:"
 REPLAYED = "Idempotency-Replayed"
-"""The header of an answer that was given before."""
+"""The header of a replayed response."""
 SOON = "1"
-"""Seconds to wait before a request that the server was too busy for is made again."""
+"""Seconds to wait before repeating a request for which the server was too busy."""
 
 STATUS: Mapping[type[EngramError], int] = {
     errors.InvalidInput: 422,
@@ -42,7 +42,7 @@ STATUS: Mapping[type[EngramError], int] = {
     errors.StoreFull: 507,
     errors.EngramError: 500,
 }
-"""By class; a class that is not named has the status of the one above it."""
+"""The status of each error class; a missing class has that of its base class."""
 
 CODES = {
     400: "malformed",
@@ -59,21 +59,21 @@ LISTED = {
     400: "The body is not JSON, or nested too deeply.",
     401: "The key is missing, wrong, expired or revoked.",
     403: "The key has no right to this, or the page that asks is not an allowed origin.",
-    404: "There is no such thing among what the key may see.",
-    405: "This path does not know the method.",
-    408: "The body did not come in time.",
-    409: "It contradicts what is there: another outcome, a key that is taken, an ability that the store does not have. "
-    "With `Idempotency-Replayed`, it was done before, and its answer is not kept.",
-    412: "It does not have the version that `If-Match` names, or is not there.",
+    404: "It does not exist, or the key does not give access to it.",
+    405: "This path does not support the method.",
+    408: "The body did not arrive in time.",
+    409: "It conflicts with stored data, such as an outcome or a key that is taken, or the store lacks an ability. "
+    "With `Idempotency-Replayed`, it was done before, and its response is not available any more.",
+    412: "It does not have the version that `If-Match` names, or does not exist.",
     413: "The body is larger than the server takes.",
-    421: "The `Host` header names a host that this server is not.",
-    422: "A value cannot be used; nothing was stored.",
-    429: "The key was used too often, or has too many streams; `Retry-After` says when to come back.",
+    421: "The `Host` header does not name this server.",
+    422: "A value is invalid; nothing was stored.",
+    429: "The key was used too often, or has too many streams; `Retry-After` says when to try again.",
     500: "The server failed; its log says why, under the request's id.",
-    503: "The server is too busy, or the database does not answer; `Retry-After` says when to come back.",
+    503: "The server is too busy, or the database does not answer; `Retry-After` says when to try again.",
     507: "The disk is full; nothing of this request was stored.",
 }
-"""Every status that any operation may answer with instead of its own."""
+"""Descriptions of the error statuses of all operations."""
 
 
 class Stale(Conflict):
@@ -81,14 +81,14 @@ class Stale(Conflict):
 
 
 def status_of(error: EngramError) -> int:
-    """The status of an error: that of its class, or of the nearest class above."""
+    """Return the status of an error: that of its class, or of the nearest base class."""
     if isinstance(error, Stale):
         return 412
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def answer(status: int, code: str, detail: str, request_id: str, **more: Any) -> Response:
-    """A problem as a response; `more` are further fields of `Problem`, or `headers`."""
+    """Build a problem response; `more` are further fields of `Problem`, or `headers`."""
     headers = dict(more.pop("headers", None) or {})
     if status in {429, 503}:
         headers.setdefault("Retry-After", SOON)
@@ -108,7 +108,7 @@ def answer(status: int, code: str, detail: str, request_id: str, **more: Any) ->
 
 
 def of_error(error: EngramError, request_id: str) -> Response:
-    """The answer to a request that the engine refused."""
+    """Build the response for an error of the engine."""
     if isinstance(error, Refused):
         status = 409 if error.receipt.code == Conflict.code else 422
         code = error.receipt.code or errors.InvalidInput.code
@@ -118,13 +118,13 @@ def of_error(error: EngramError, request_id: str) -> Response:
 
 
 def request_of(hint: Hint) -> str | None:
-    """The request that takes the step of a hint, such as `GET /v1/memories`."""
+    """Return the request for a hint, such as `GET /v1/memories`."""
     operation = operation_of(hint)
     return None if operation is None else f"{operation.verb} {operation.path}"
 
 
 def install(app: FastAPI) -> None:
-    """Make all errors of an application into problems."""
+    """Add the handlers that turn all errors into problem responses."""
     app.add_exception_handler(EngramError, _engine)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -140,7 +140,7 @@ def _engine(request: Request, error: Exception) -> Response:
 
 
 def _invalid(request: Request, error: Exception) -> Response:
-    """The response to an invalid request; it does not quote the request."""
+    """Build the response to an invalid request; it does not quote the request."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
     flaws = [Flaw(where=".".join(str(part) for part in flaw["loc"]), what=str(flaw["msg"])) for flaw in found]
     detail = "the request cannot be used; `errors` says what is wrong with it"

@@ -1,4 +1,4 @@
-"""Runs the server: binds where it is safe to, says where, and stops without losing what it has acknowledged."""
+"""Start and stop the REST server; acknowledged writes are never lost."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _UNNAMED = {"0.0.0.0", "::", ""}  # noqa: S104 - to recognise them
 
 @dataclass(frozen=True, slots=True)
 class Binding(Place):
-    """Where to listen, what callers call that, and which web pages may ask there."""
+    """The address to listen on, its public host names, and the web origins that may call it."""
 
     port: int = PORT
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
 
     def address(self) -> Address:
-        """What requests may be addressed to. Raises `ConfigError` if others could listen, or nobody could be meant."""
+        """Return the allowed hosts and origins. Raises `ConfigError` for an unsafe address or a missing host name."""
         self.refuse_unsafe()
         for origin in self.origins:
             if ANYWHERE in origin or not origin.startswith(("http://", "https://")):
@@ -64,9 +64,9 @@ def serve(
     trusted: Mapping[str, PublicKey] | None = None,
     link: bool = False,
 ) -> None:
-    """Serve until a signal comes; then running requests end, and what was acknowledged is in the database.
+    """Serve until a signal, then finish running requests; all acknowledged writes are in the database.
 
-    A link that signs in to the dashboard is told with the first key, or if `link` asks for it.
+    A link that signs in to the dashboard is printed together with the first key, or if `link` is true.
     """
     served = create(brain, address=binding.address(), limits=limits, metrics=metrics, trusted=trusted)
     listener = listen(binding)
@@ -80,12 +80,12 @@ def serve(
             if invites:
                 say(f"Dashboard: {here}/?token={dashboard.invitation(served.api)} (once, within 30 minutes)")
 
-        # The streams of events end first, so that nobody waits for them.
+        # The event streams end first, since stopping waits for all responses.
         Announced(settings(served.asgi, binding), ready, served.stopping.set).run([listener])
 
 
 def settings(app: ASGIApp, binding: Binding) -> uvicorn.Config:
-    """How an application is served: with limits for whoever has not shown a key yet, and without web sockets."""
+    """Return the settings of uvicorn: with limits for unauthenticated connections, and without web sockets."""
     return uvicorn.Config(
         app,
         http=Connection,
@@ -104,14 +104,14 @@ def settings(app: ASGIApp, binding: Binding) -> uvicorn.Config:
 
 
 def where(binding: Binding, listener: socket.socket) -> str:
-    """How the server is called from outside."""
+    """Return the URL of the server."""
     host, port = listener.getsockname()[:2]
     scheme = "http" if binding.certfile is None else "https"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def tell_first_key(brain: Engram, say: Callable[[str], None]) -> bool:
-    """Make a key that may do everything and show it, if there is none yet; whether it was shown."""
+    """Create a key with all rights and print it, if there is none yet; return True if it was printed."""
     if (token := first_key(brain)) is None:
         return False
     say(f"There is no key yet, so here is one that may do everything; it is not shown again:\n{token}")
@@ -119,7 +119,7 @@ def tell_first_key(brain: Engram, say: Callable[[str], None]) -> bool:
 
 
 def first_key(brain: Engram) -> str | None:
-    """A key that may do everything, if there is none yet."""
+    """Create a key with all rights, if there is none yet."""
     keys = brain.keys
     if keys.every():
         return None
@@ -127,7 +127,7 @@ def first_key(brain: Engram) -> str | None:
 
 
 class Announced(uvicorn.Server):
-    """Says when it listens and when it is told to stop, and then exits cleanly."""
+    """A uvicorn server that calls functions when it listens and when it begins to stop."""
 
     def __init__(
         self, config: uvicorn.Config, ready: Callable[[], None], stopping: Callable[[], None] = lambda: None
@@ -137,20 +137,20 @@ class Announced(uvicorn.Server):
         self._stopping = stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and say so."""
+        """Begin to listen, and call `ready`."""
         await super().startup(sockets)
         if self.started:
             self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop taking requests; whoever says so twice does not wait for those that run."""
+        """Stop accepting requests; the second signal does not wait for running ones."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._stopping()
 
 
 def listen(binding: Binding) -> socket.socket:
-    """A socket at the address. Raises `ConfigError`."""
+    """Open a socket at the address. Raises `ConfigError`."""
     family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

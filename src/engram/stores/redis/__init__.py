@@ -1,7 +1,7 @@
 """Memories and expiring values in Redis or Valkey: shared by many processes, each entry with a time to live.
 
-Every key of a scope carries the scope as its hash tag, so that a scope lies in one slot of a Redis Cluster and
-everything a call writes is one script: all of it or nothing.
+Every key of a scope has the scope as its hash tag, so that a scope is in one slot of a Redis Cluster and one script can
+write everything that a call changes, all or nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decide about added entries: new memories, more evidence, or nothing new."""
+"""Decide for each added entry whether it is a new memory, evidence for a known one, or a duplicate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engram.text.terms import digest
 
 @dataclass(slots=True)
 class Adding:
-    """Decides about the entries of a batch one by one; each sees the effects of those before it."""
+    """Decide about the entries of a batch one by one; each sees the effects of those before it."""
 
     batch: Batch
     pending: dict[str, Pending]
@@ -23,7 +23,7 @@ class Adding:
     owners: dict[str, tuple[str, str]]
     twins: dict[str, str]
     events: list[Event] = field(default_factory=list)
-    """What the new memories bring along."""
+    """The events of the new memories."""
 
     def decide(self, entry: Entry) -> Receipt:
         """Decide about one entry. Raises `Conflict` if its id is taken."""
@@ -31,7 +31,7 @@ class Adding:
         if entry.key is not None and entry.key in self.owners:
             return key_receipt(entry, *self.owners[entry.key])
         if said is not None and said in self.twins and superseded(self.pending[self.twins[said]].memory, memory):
-            ended = self.pending[self.twins.pop(said)]  # it gives up its place to the one that says it again
+            ended = self.pending[self.twins.pop(said)]  # the new statement replaces it
             ended.merge_key, ended.changed = None, True
         if said is not None and said in self.twins:
             each = self.pending[self.twins[said]]

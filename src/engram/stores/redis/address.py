@@ -1,4 +1,4 @@
-"""A Redis URL, taken apart."""
+"""Parse Redis URLs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engram.stores.expiring import milliseconds
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """A Redis URL, taken apart; shown without its password."""
+    """The parts of a Redis URL; `str` and `repr` leave out the password."""
 
     host: str
     port: int
@@ -35,7 +35,7 @@ _OPTIONS = ("ca", "cluster", "prefix", "timeout", "ttl")
 
 
 def parse(url: str) -> RedisAddress:
-    """The address in a URL such as `redis://user:password@host:6379/0?ttl=3600&prefix=engram`.
+    """Parse a URL such as `redis://user:password@host:6379/0?ttl=3600&prefix=engram`.
 
     Raises `InvalidInput` without repeating the URL, which may hold a password.
     """
@@ -48,7 +48,7 @@ def parse(url: str) -> RedisAddress:
         host = None
     if host is None or parts.scheme not in SCHEMES or db < 0:
         raise InvalidInput("a Redis URL looks like redis://[user:password@]host[:6379][/0][?ttl=3600]; check yours")
-    if "@" in parts.query + parts.fragment:  # what follows would be taken for options, and shown
+    if "@" in parts.query + parts.fragment:  # the rest would be parsed as options and quoted in an error
         raise InvalidInput("special characters in a Redis URL are percent-encoded: ? is %3F, # is %23, @ is %40")
     options = _options(parts)
     address = RedisAddress(

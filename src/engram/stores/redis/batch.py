@@ -1,4 +1,4 @@
-"""The writes of one call, collected until one script does them all."""
+"""Collect the writes of one call, to execute them in one script."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from engram.stores.rows import Row, to_event_row, to_json, to_row
 from engram.stores.rules import memory_terms, stacked, vector_key
 from engram.text.terms import digest
 
-LOG_LENGTH = 10_000  # how many changed vectors are remembered; who is further behind reads the space anew
+LOG_LENGTH = 10_000  # length of the log of changed vectors; a reader further behind reads the whole space again
 
-# ARGV: the clock that was read, the types of the keys, how long the indexes are kept, a token, the log's length, and
-# the writes: command, number of the key, number of arguments, arguments. A script is not undone when it fails half way,
-# hence every key is looked at before the first write.
+# ARGV: the clock that was read, the types of the keys, the time to live of the indexes, a token, the log's length, and
+# the writes: command, number of the key, number of arguments, arguments. Redis does not roll back a script that fails,
+# so the types of all keys are checked before the first write.
 COMMIT = """
 if (redis.call('HGET', KEYS[1], 'clock') or '0') ~= ARGV[1] then return 0 end
 local names = {h = 'hash', z = 'zset', s = 'set', l = 'list', b = 'string'}
@@ -73,7 +73,7 @@ return 1
 
 @dataclass(slots=True)
 class Pending:
-    """A memory as it will be after the batch, and what it left so far."""
+    """A memory as it will be after the batch, and its current trace."""
 
     memory: Memory
     seq: int
@@ -87,7 +87,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class ScopeState:
-    """A scope at one moment: the number of its last write, the length of all texts, and what the clocks say."""
+    """The state of a scope: number of its last write, length of all texts, the server's time, the next expiry."""
 
     clock: int
     length: int
@@ -98,12 +98,12 @@ class ScopeState:
 
     @property
     def now_ms(self) -> int:
-        """The time of the server, in milliseconds."""
+        """The server's time in milliseconds."""
         return self.now // 1000
 
     @property
     def expired(self) -> bool:
-        """True if something that expired is still in the indexes."""
+        """True if expired memories are still in the indexes."""
         return self.first_expiry is not None and self.first_expiry <= self.now_ms
 
 
@@ -127,32 +127,32 @@ class Batch:
         return bool(self._writes)
 
     def number(self) -> int:
-        """A number that nothing else has, above all that were given in this scope."""
+        """Return a unique number, higher than all before it in this scope."""
         return next(self._rest)
 
     def numbered(self, passages: Iterable[int]) -> dict[int, int]:
-        """Passages, each with a number of its own."""
+        """Number passages."""
         return {passage: self.number() for passage in passages}
 
     def put(self, type: str, command: str, key: str, *arguments: Any) -> None:
-        """Add to a write; `type` is h for a hash, z a sorted set, s a set, b for a memory itself."""
+        """Add a command; `type` is h for a hash, z a sorted set, s a set, b for a memory itself."""
         self.keep(type, key)
         portions = self._writes.setdefault((command, key), [[]])
-        # Lua takes some thousand arguments at once, and a range is one command.
+        # Lua unpacks only some thousand arguments at once, and a range must not be split.
         if len(portions[-1]) >= 2 * CHUNK or (portions[-1] and command == "ZREMRANGEBYLEX"):
             portions.append([])
         portions[-1].extend(arguments)
 
     def keep(self, type: str, key: str) -> None:
-        """Let a key live as long as those that are written."""
+        """Renew the time to live of a key along with those that are written."""
         if key not in self._numbers:
             self._numbers[key] = len(self._numbers) + 1
             self._types.append(type)
 
     def store(self, each: Pending, ttl: int | None, row: Row | None = None) -> None:
-        """Write a memory and everything by which it is found, and take away by what it was found before.
+        """Write a memory and its index entries, and remove its previous ones.
 
-        A `row` that keeps the memory already is written as it is.
+        If its `row` is given, it is written as it is.
         """
         keys, memory, id, before = self._keys, each.memory, each.memory.id, each.before
         row = row or to_row(memory, each.seq, each.merge_key)
@@ -188,14 +188,14 @@ class Batch:
         for group in trace.groups:
             self.put("s", "SADD", keys.group(group), id)
         self._unindex(id, before, trace)
-        # Which it may be in:
+        # Keys that may have entries of the memory:
         for key in (keys.keys, keys.counts, keys.seen, keys.helped, keys.events, *map(keys.vectors, before.places)):
             self.keep("h", key)
         for key in (keys.evidence, keys.recalls, keys.recalled, keys.feed, keys.topics, keys.subjects):
             self.keep("z", key)
 
     def _unindex(self, id: str, before: MemoryTrace, after: MemoryTrace) -> None:
-        """Take a memory out of the words and groups that it had before and has no more."""
+        """Remove a memory from the words and groups that it does not have any more."""
         for term in set(before.terms) - set(after.terms):
             self.put("h", "HDEL", self._keys.word(term), id)
         for group in set(before.groups) - set(after.groups):
@@ -203,11 +203,11 @@ class Batch:
         self._length += after.length - before.length
 
     def trace(self, id: str, trace: MemoryTrace) -> None:
-        """Write down everywhere a memory left something."""
+        """Write the trace of a memory: all keys that refer to it."""
         self.put("h", "HSET", self._keys.traces, id, trace.written())
 
     def place(self, id: str, place: VectorPlace, passages: Mapping[int, Vector], *, new: bool) -> None:
-        """Add vectors; `new` if the memory has none there. Raises `InvalidInput` if others there differ in length."""
+        """Add vectors; `new` if the memory has none in this space. Raises `InvalidInput` for another length."""
         dim = stacked(list(passages.values())).shape[1]
         known, count = self._vector_spaces.get(place, (dim, 0))
         if count and known != dim:
@@ -219,7 +219,7 @@ class Batch:
             self.put("z", "ZADD", self._keys.log, self._first, key)
 
     def displace(self, id: str, place: VectorPlace, passages: Iterable[int], *, all_of_them: bool = True) -> None:
-        """Remove vectors: all that a memory has there, or some."""
+        """Remove some or all vectors of a memory from a space."""
         dim, count = self._vector_spaces.get(place, (0, 0))
         self._vector_spaces[place] = (dim, count - all_of_them)
         for passage in passages:
@@ -227,7 +227,7 @@ class Batch:
             self.put("z", "ZADD", self._keys.log, self._first, vector_key(id, passage))
 
     def erase(self, traces: Mapping[str, MemoryTrace]) -> None:
-        """Remove memories and everything they left; deletions come first, since a full server takes nothing else."""
+        """Delete memories and all that refers to them; deletions go first, since a full server accepts only these."""
         keys = self._keys
         for id, trace in traces.items():
             self.put("b", "DEL", keys.memory(id))
@@ -248,21 +248,21 @@ class Batch:
             self._unindex(id, trace, MemoryTrace())
 
     def bury(self, tombstone: Tombstone) -> None:
-        """Note that a memory was forgotten; what an earlier one of the same id left is replaced."""
+        """Write a tombstone; an earlier one of the same id is replaced."""
         self.put("z", "ZREMRANGEBYLEX", self._keys.tombstones, *members_of(tombstone.memory_id))
         self.put("z", "ZADD", self._keys.tombstones, 0, tombstone.written())
 
     def recall(self, recall: RecallRow) -> None:
-        """Note what became of a recall."""
+        """Write the outcome of a recall."""
         self.put("z", "ZADD", self._keys.recalls, 0, recall.written())
         self.put("z", "ZADD", self._keys.recalled, 0, f"{moment(recall.at)}{recall.id}")
 
     def help(self, id: str, helped: float, hindered: float) -> None:
-        """Write down how often a memory helped, and how often it was looked at in vain."""
+        """Write how often a memory helped, and how often it did not."""
         self.put("h", "HSET", self._keys.helped, id, to_json([helped, hindered]))
 
     def append(self, events: Iterable[Event], known: Iterable[str]) -> list[bool]:
-        """Write events, each with a number of its own; for each, in order, `False` if its id is among the known."""
+        """Number and write events; return for each, in order, `False` if its id is among the known."""
         taken, fresh = set(known), []
         for event in events:
             fresh.append(event.id not in taken)
@@ -272,21 +272,21 @@ class Batch:
         return fresh
 
     def record(self, row: Row) -> None:
-        """Write an event and everything by which it is found."""
+        """Write an event and its index entries."""
         self.put("h", "HSET", self._keys.events, row["id"], to_json(row))
         for key, member in event_members(self._keys, row).items():
             self.put("z", "ZADD", key, 0, member)
-        self.keep("z", self._keys.expiry)  # it says when the memory goes that the event is about
+        self.keep("z", self._keys.expiry)  # the event expires with the memory that it is about
 
     def delete_events(self, rows: Iterable[Row]) -> None:
-        """Remove events."""
+        """Delete events and their index entries."""
         for row in rows:
             self.put("h", "HDEL", self._keys.events, row["id"])
             for key, member in event_members(self._keys, row).items():
                 self.put("z", "ZREM", key, member)
 
     def call(self, keep: int, token: str) -> tuple[list[str], list[Any]]:
-        """The keys and the arguments of the script that writes it all."""
+        """Return the keys and the arguments of the script that executes the batch."""
         for place, (dim, count) in self._vector_spaces.items():
             name = json.dumps(place)
             if count > 0:

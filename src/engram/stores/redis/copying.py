@@ -1,4 +1,4 @@
-"""Handing over all that is kept, table by table, in the rows of a database; and taking it."""
+"""Copy a Redis store to or from another store, table by table, in the rows of the SQL schema."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _KEYS = {
     "recall_events": ("agent", "id"),
     "events": ("agent", "seq"),
 }
-"""The tables as a database has them, in an order in which they can be filled, and the order of their rows."""
+"""The tables of the SQL schema, in an order in which they can be filled, with the columns their rows are sorted by."""
 
 
 class RedisCopying:
-    """Reads a whole store in the order of agents and memories, and fills an empty one.
+    """Read a whole store in the order of agents and memories, and fill an empty one.
 
-    The indexes in that order are sorted sets, so that no page costs more than what it passes over.
+    The sets are sorted in this order, so that reading a page costs only its own size.
     """
 
     def __init__(self, server: Server, transactions: Transactions, address: RedisAddress) -> None:
@@ -77,7 +77,7 @@ class RedisCopying:
         }
         self._take: dict[str, Callable[[Scope, Sequence[Row]], None]] = {
             "memories": self._take_memories,
-            "memory_tags": lambda scope, rows: None,  # they came with the memories
+            "memory_tags": lambda scope, rows: None,  # they are written with the memories
             "memory_keys": self._take_keys,
             "memory_evidence": self._take_evidence,
             "memory_stats": self._take_stats,
@@ -96,24 +96,24 @@ class RedisCopying:
         return tally(self._rows(table, None))
 
     def page(self, table: str, after: Cells | None, limit: int) -> list[Cells]:
-        """The next rows of a table, after a row or from the start; only of what has not expired."""
+        """Return the next rows of a table that have not expired, after a row or from the start."""
         return list(islice(self._rows(table, after), limit))
 
     def begin(self, source: str) -> None:
         """Begin or continue a copy of `source`. Raises `Conflict` if the target has other data."""
         begun, agents = self._server.ask(("HGET", self._settings, COPYING), ("ZCARD", self._agents))
         if agents and (begun is None or begun.decode() != source):
-            raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")
+            raise Conflict("the target is not empty; name a new database, or continue the copy that was begun there")
         self._server.ask(("HSET", self._settings, COPYING, source))
 
     def end(self) -> None:
-        """The copy is complete; new writes have higher numbers since it was taken."""
+        """Finish the copy; new writes already have higher numbers."""
         self._server.ask(("HDEL", self._settings, COPYING))
 
-    # Handing over ------------------------------------------------------------------------------------
+    # Reading -----------------------------------------------------------------------------------------
 
     def _rows(self, table: str, after: Cells | None) -> Iterator[Cells]:
-        """The rows of a table in order, read bit by bit."""
+        """Yield the rows of a table in order, read in pages."""
         order = _known(table)
         passed = None if after is None else tuple(cast(Any, after[name]) for name in order)
         for row in self._all_rows(table, after):
@@ -121,7 +121,7 @@ class RedisCopying:
                 yield row
 
     def _all_rows(self, table: str, after: Cells | None) -> Iterator[Row]:
-        """The same, perhaps with some rows before it."""
+        """Yield the rows of a table in order, perhaps beginning before `after`."""
         if table == "settings":
             (found,) = self._server.ask(("HGETALL", self._settings))
             pairs = sorted((name.decode(), value.decode()) for name, value in found.items())
@@ -143,7 +143,7 @@ class RedisCopying:
             yield from ((name.decode(), int(at or 0)) for name, at in zip(names, times, strict=True))
 
     def _members(self, key: str, first: str) -> Iterator[list[bytes]]:
-        """The members of a sorted set in the order of their bytes, in portions."""
+        """Yield the members of a sorted set in the order of their bytes, in pages."""
         while True:
             (members,) = self._server.ask(("ZRANGEBYLEX", key, first, "+", "LIMIT", 0, CHUNK))
             if not members:
@@ -152,7 +152,7 @@ class RedisCopying:
             first = "(" + members[-1].decode()
 
     def _living(self, keys: RedisKeys, after: Cells | None) -> Iterator[list[str]]:
-        """The ids of memories in order, in portions, from that of a row on; without those whose text is gone."""
+        """Yield the ids of memories in order, in pages, from that of a row on, without those that have expired."""
         first = "" if after is None else str(after.get("memory_id", after.get("id")))
         for members in self._members(keys.ids, "[" + first):
             if living := self._alive(keys, [member.decode() for member in members]):
@@ -170,7 +170,7 @@ class RedisCopying:
             yield from (read_row(body) for body in bodies if body is not None)
 
     def _tags(self, keys: RedisKeys, after: Cells | None) -> Iterator[Row]:
-        """Return the rows of the table in which a database finds memories by their tags."""
+        """Return the rows of the table of tags."""
         for row in self._memories(keys, after):
             yield from ({"memory_id": row["id"], "tag": tag} for tag in sorted(set(json.loads(row["tags"]))))
 
@@ -232,12 +232,12 @@ class RedisCopying:
         for members in self._members(keys.feed, first):
             yield from self._transactions.events(keys, [event_id(member, in_feed=True) for member in members])
 
-    # Taking ------------------------------------------------------------------------------------------
+    # Writing -----------------------------------------------------------------------------------------
 
     def take(self, table: str, rows: Sequence[Cells]) -> None:
-        """Insert the rows that are not there yet, in one write for each agent.
+        """Insert the rows that are missing, in one write for each agent.
 
-        What belongs to a memory that is not there is left out; the tally shows it.
+        Rows of a memory that does not exist are left out; `tally` then shows the difference.
         """
         _known(table)
         if table == "settings":
@@ -275,7 +275,7 @@ class RedisCopying:
     def _take_belongings(
         self, scope: Scope, rows: Sequence[Row], put: Callable[[Batch, MemoryTrace, Row], bool]
     ) -> None:
-        """Write what leaves a trace at its memory; `put` says whether there was anything to do."""
+        """Write rows that belong to memories; `put` returns False if there was nothing to do."""
         keys = self._transactions.keys(scope)
 
         def plan(batch: Batch, _: list[Any]) -> None:
@@ -305,7 +305,9 @@ class RedisCopying:
             fresh = passage not in there
             if fresh:
                 if len(vector) != 4 * row["dim"]:
-                    raise StoreCorrupt(f"the vector of memory {id} is damaged; `engram upkeep rebuild` makes it anew")
+                    raise StoreCorrupt(
+                        f"the vector of memory {id} is damaged; run `engram upkeep rebuild` to compute it again"
+                    )
                 batch.place(id, place, {passage: np.frombuffer(vector, dtype="<f4")}, new=not there)
                 there[passage] = row["seq"]
             return fresh
@@ -356,7 +358,7 @@ class RedisCopying:
 
         def plan(batch: Batch, answers: list[Any]) -> None:
             for row, known in zip(rows, answers[0], strict=True):
-                to_event(row)  # refuses one that is damaged
+                to_event(row)  # raises if the row is damaged
                 if known is None:
                     batch.record(row)
 
@@ -365,7 +367,7 @@ class RedisCopying:
 
 def _known(table: str) -> tuple[str, ...]:
     if table not in _KEYS:
-        raise Unsupported(f"Redis keeps no table {table}; nothing of it can be copied")
+        raise Unsupported(f"a Redis store has no table {table}, so it cannot be copied")
     return _KEYS[table]
 
 

@@ -1,4 +1,4 @@
-"""Events in the order of recording."""
+"""Events in Redis, in the order of recording."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from engram.stores.rows import to_event
 
 
 class RedisEvents:
-    """Keeps events; each write is one of the scope, so that numbers rise as the writes do."""
+    """Store and read events; writes of a scope are serialized, so that numbers rise in the order of writes."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
     def append(self, scope: Scope, events: Sequence[Event]) -> list[bool]:
-        """Keep events in one write; for each, in order, `False` if there is one with its id already."""
+        """Store events in one write; return for each, in order, `False` if its id is known already."""
         keys, ids = self._transactions.keys(scope), list(dict.fromkeys(event.id for event in events))
         if not ids:
             return []
@@ -36,7 +36,7 @@ class RedisEvents:
         return self._transactions.write(scope, reads, plan, renews=True, numbers=len(ids))
 
     def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Remove events by id in one write, and say so to whoever has learned from them; how many there were."""
+        """Delete events by id in one write, and record an event about it; return how many."""
         keys, chosen = self._transactions.keys(scope), list(dict.fromkeys(ids))
         if not chosen:
             return 0
@@ -65,7 +65,7 @@ class RedisEvents:
         return self._paged(keys, page, limit)[::-1]
 
     def _paged(self, keys: RedisKeys, page: Callable[[bytes | None, int], Command], limit: int) -> list[Event]:
-        """Up to so many events in the order of the pages; what is forgotten meanwhile is passed over."""
+        """Read up to `limit` events from pages of an index, skipping those that are deleted meanwhile."""
         found: list[Event] = []
         passed: bytes | None = None
         while len(found) < limit:
@@ -89,5 +89,5 @@ class RedisEvents:
 
 
 def _beyond(passed: bytes | None, start: str) -> str | bytes:
-    """Return the beginning of a page: the start, or after what was passed."""
+    """Return the lower bound of the next page: the start, or after the last member."""
     return start if passed is None else b"(" + passed

@@ -1,4 +1,4 @@
-"""Single values with a time to live in Redis or Valkey."""
+"""Values with a time to live in Redis or Valkey."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for n = 1, #KEYS do redis.call('PSETEX', KEYS[n], ARGV[1], ARGV[n + 1]) end
 
 
 class RedisExpiring:
-    """An `ExpiringStore` in Redis or Valkey: one key per value, which the server itself lets expire."""
+    """An `ExpiringStore` in Redis or Valkey: one key per value, which the server expires."""
 
     def __init__(self, location: str) -> None:
         self._address = parse(location)

@@ -1,4 +1,4 @@
-"""The keys of the Redis store, and the form of their values."""
+"""Names of the Redis keys, and the format of their values."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from engram.text.terms import digest
 
 VectorPlace = tuple[str, str]
 
-MOMENT_ZERO = 10**17  # makes every datetime a positive number of 18 digits
+MOMENT_ZERO = 10**17  # added to a time in microseconds, makes it a positive number of 18 digits
 MOMENT = 18
 ID_AT = MOMENT + 17
-NUMBER = 19  # digits, enough for every number that a database can keep
+NUMBER = 19  # digits, enough for every 64-bit number
 
 
 class RedisKeys:
-    """The names of everything in a scope. Quoting keeps what is in a name from ending the hash tag or the key."""
+    """The keys of a scope. Names are quoted, so that they cannot end the hash tag or the key."""
 
     def __init__(self, prefix: str, scope: Scope) -> None:
         self.scope = scope
         self._start = f"{prefix}:{{{quote(scope.agent, safe='')}}}:"
         self.meta = self._start + "meta"
-        """Hash: the number of the last write, the number of terms, since when the log is complete."""
+        """Hash: the number of the last write, the number of terms, and the number from which on the log is complete."""
         self.log = self._start + "log"
         """Sorted set: the ids and passages whose vectors changed, by the number of the write."""
         self.done = self._start + "done"
         """List: the tokens of the last writes."""
         self.cards = self._start + "cards"
-        """Hash: id to what a filter looks at."""
+        """Hash: id to the fields that filters read (`Card`)."""
         self.traces = self._start + "traces"
-        """Hash: id to everywhere a memory left something."""
+        """Hash: id to all keys that refer to a memory (`MemoryTrace`)."""
         self.newest = self._start + "newest"
-        """Sorted set: when it happened, the number and the id, as text in this order."""
+        """Sorted set: the time of the event, the number and the id of a memory, as text in this order."""
         self.ids = self._start + "ids"
         """Sorted set: ids as text."""
         self.age = self._start + "age"
@@ -55,13 +55,13 @@ class RedisKeys:
         self.spaces = self._start + "shelves"
         """Hash: namespace and embedder to the length of the vectors and the number of memories that have any."""
         self.evidence = self._start + "evidence"
-        """Sorted set: id, number and what was said again, as text in this order."""
+        """Sorted set: id, number and repeated statement, as text in this order."""
         self.tombstones = self._start + "tombstones"
-        """Sorted set: the ids that were forgotten, each with its number and when."""
+        """Sorted set: the ids of deleted memories, each with the number and the time of deletion."""
         self.recalls = self._start + "recalls"
         """Sorted set: the log of recalls by id."""
         self.recalled = self._start + "recalled"
-        """Sorted set: when a recall was credited and its id, as text in this order."""
+        """Sorted set: the time when a recall was credited and its id, as text in this order."""
         self.counts = self._start + "counts"
         """Hash: id to how often it was recalled."""
         self.seen = self._start + "seen"
@@ -73,9 +73,9 @@ class RedisKeys:
         self.feed = self._start + "feed"
         """Sorted set: the number and the id of every event, as text in this order."""
         self.topics = self._start + "topics"
-        """Sorted set: the same after the digest of the topic."""
+        """Sorted set: the digest of the topic, then number and id."""
         self.subjects = self._start + "subjects"
-        """Sorted set: the same after the digest of the subject."""
+        """Sorted set: the digest of the subject, then number and id."""
 
     def memory(self, id: str) -> str:
         """String: the memory itself, as JSON."""
@@ -114,7 +114,7 @@ def numbers_key(prefix: str) -> str:
 
 
 def settings_key(prefix: str) -> str:
-    """Hash: the embedder in use, how an agent's recalls are ranked, and the source of a copy that was begun."""
+    """Hash: settings, such as the embedder in use, ranking weights, and the source of a copy in progress."""
     return f"{prefix}:settings"
 
 
@@ -127,11 +127,11 @@ class Posting(NamedTuple):
 
     @classmethod
     def read(cls, text: bytes) -> Posting:
-        """The posting that `written` wrote."""
+        """Decode a posting."""
         return cls(*map(int, text.split()))
 
     def written(self) -> str:
-        """The posting as it is kept."""
+        """Encode the posting."""
         return f"{self.times} {self.length} {self.seq}"
 
 
@@ -151,7 +151,7 @@ class Card(NamedTuple):
 
     @classmethod
     def of(cls, row: Row, memory: Memory, expires: int | None) -> Card:
-        """The card of a memory that is kept in this row."""
+        """Build the card of a memory."""
         return cls(
             seq=row["seq"],
             kind=row["kind"],
@@ -167,15 +167,15 @@ class Card(NamedTuple):
 
     @classmethod
     def read(cls, text: bytes) -> Card:
-        """The card that `written` wrote."""
+        """Decode a card."""
         return cls(*json.loads(text))
 
     def written(self) -> str:
-        """The card as it is kept."""
+        """Encode the card."""
         return to_json(self)
 
     def passes(self, where: Filter, now: int) -> bool:
-        """Tell whether the memory has not expired and passes the filter."""
+        """Return True if the memory has not expired and passes the filter."""
         if self.expires is not None and self.expires <= now:
             return False
         if where == Filter():
@@ -194,7 +194,7 @@ class Card(NamedTuple):
 
 @dataclass(slots=True)
 class MemoryTrace:
-    """Everywhere a memory left something: enough to remove it after its text has expired."""
+    """All keys that refer to a memory: enough to delete it after its text has expired."""
 
     newest: str = ""
     length: int = 0
@@ -202,18 +202,18 @@ class MemoryTrace:
     merge: str | None = None
     keys: list[str] = field(default_factory=list)
     places: dict[VectorPlace, dict[int, int]] = field(default_factory=dict)
-    """Where it has vectors: its passages, each with the number of its write."""
+    """The spaces in which it has vectors, each with its passages and the numbers of their writes."""
     groups: list[str] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, text: bytes) -> MemoryTrace:
-        """The trace that `written` wrote."""
+        """Decode a trace."""
         fields = json.loads(text)
         return cls(**fields | {"places": {(namespace, by): dict(seqs) for namespace, by, seqs in fields["places"]}})
 
     def written(self) -> str:
-        """The trace as it is kept."""
+        """Encode the trace."""
         places = [(*place, list(seqs.items())) for place, seqs in self.places.items()]
         return to_json({name: getattr(self, name) for name in self.__slots__} | {"places": places})
 
@@ -229,7 +229,7 @@ class MemoryTrace:
 
 
 def moment(happened: int) -> str:
-    """A time as text that sorts as the time does."""
+    """Encode a time as text that sorts by time."""
     return f"{happened + MOMENT_ZERO:0{MOMENT}d}"
 
 
@@ -239,7 +239,7 @@ def newest_member(happened: int, seq: int, id: str) -> str:
 
 
 class EvidenceRow(NamedTuple):
-    """A statement that was made again, and counts as evidence for a memory."""
+    """A repeated statement that counts as evidence for a memory."""
 
     memory_id: str
     seq: int
@@ -249,12 +249,12 @@ class EvidenceRow(NamedTuple):
 
     @classmethod
     def read(cls, member: bytes) -> EvidenceRow:
-        """The evidence that `written` wrote."""
+        """Decode evidence."""
         id, _, rest = member.decode().rpartition("\0")
         return cls(id, int(rest[:NUMBER]), *json.loads(rest[NUMBER:]))
 
     def written(self) -> str:
-        """The evidence as it is kept: sorted by memory and number."""
+        """Encode the evidence, to be sorted by memory and number."""
         return f"{self.memory_id}\0{self.seq:0{NUMBER}d}{to_json([self.happened_at, self.said, self.detail])}"
 
 
@@ -268,12 +268,12 @@ class Tombstone(NamedTuple):
 
     @classmethod
     def read(cls, member: bytes) -> Tombstone:
-        """The tombstone that `written` wrote."""
+        """Decode a tombstone."""
         id, _, rest = member.decode().rpartition("\0")
         return cls(id, *map(int, rest.split()))
 
     def written(self) -> str:
-        """The tombstone as it is kept: sorted by memory."""
+        """Encode the tombstone, to be sorted by memory."""
         return f"{self.memory_id}\0{self.seq} {self.at} {self.passages}"
 
 
@@ -286,12 +286,12 @@ class RecallRow(NamedTuple):
 
     @classmethod
     def read(cls, member: bytes) -> RecallRow:
-        """The recall that `written` wrote."""
+        """Decode a recall."""
         id, _, rest = member.decode().rpartition("\0")
         return cls(id, *json.loads(rest))
 
     def written(self) -> str:
-        """The recall as it is kept: sorted by id."""
+        """Encode the recall, to be sorted by id."""
         return f"{self.id}\0{to_json([self.at, self.detail])}"
 
 
@@ -306,47 +306,47 @@ def event_members(keys: RedisKeys, row: Row) -> dict[str, str]:
 
 
 def events_after(seq: int) -> tuple[str, str]:
-    """The first and the last of the events numbered higher, in the order of recording."""
+    """Return the range of events numbered higher, in the order of recording."""
     return f"[{seq + 1:0{NUMBER}d}", "+"
 
 
 def events_with(text: str) -> tuple[str, str]:
-    """The first and the last of the events that have this topic, or this subject: a number follows its digest."""
+    """Return the range of events that have this topic, or this subject."""
     return f"[{digest(text)}", f"({digest(text)}:"
 
 
 def event_id(member: bytes, *, in_feed: bool) -> str:
-    """The id of the event that a member stands for: in the feed, or after a digest."""
+    """Return the event id in a member of the feed, or of an index that begins with a digest."""
     return member.decode()[NUMBER + (0 if in_feed else len(digest())) :]
 
 
 def members_of(id: str) -> tuple[str, str]:
-    """The first and the last of what a sorted set has of one memory; no text that can be stored has a NUL."""
+    """Return the range of members of one memory in a sorted set; stored texts have no NUL."""
     return f"[{id}\0", f"({id}\1"
 
 
 def groups(
     kinds: Iterable[str], tags: Iterable[str] = (), session: str | None = None, context_key: str | None = None
 ) -> list[str]:
-    """The names of the sets that a memory is in. Names are digests: a session may be as long as a text."""
+    """Return the names of the sets that a memory is in. They are digests, since a session may be as long as a text."""
     names = [f"kind:{kind}" for kind in kinds] + [f"tag:{digest(tag)}" for tag in dict.fromkeys(tags)]
     names += [] if session is None else [f"session:{digest(session)}"]
     return names + ([f"context:{digest(context_key)}"] if context_key else [])
 
 
 def read_row(body: bytes) -> Row:
-    """The row that keeps a memory. Raises `StoreCorrupt` if it is something else."""
+    """Decode the row of a memory or event. Raises `StoreCorrupt` if it is something else."""
     try:
         row = json.loads(body)
     except ValueError:
         row = None
     if not isinstance(row, dict) or "digest" not in row:
-        raise StoreCorrupt("a key of ours holds something that is no memory; use a prefix of its own")
+        raise StoreCorrupt("a key with the prefix of Engram has other data; use another prefix for Engram")
     return row
 
 
 def read_place(name: bytes) -> VectorPlace:
-    """The namespace and the embedder of a space."""
+    """Decode the namespace and the embedder of a space."""
     namespace, embedder = json.loads(name)
     return namespace, embedder
 
@@ -358,5 +358,5 @@ def read_vector_space(value: bytes) -> tuple[int, int]:
 
 
 def read_scored(flat: Sequence[bytes]) -> list[tuple[bytes, float]]:
-    """Members and scores of a sorted set, which the server sends one after the other."""
+    """Pair the members and scores of a sorted set, which the server sends in one list."""
     return [(flat[i], float(flat[i + 1])) for i in range(0, len(flat), 2)]

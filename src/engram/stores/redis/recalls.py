@@ -1,4 +1,4 @@
-"""Outcomes of recalls, and counts of how often each memory helped."""
+"""Outcomes of recalls in Redis, and counts of how often each memory helped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engram.stores.rows import to_credit, to_recall
 
 
 class RecallLog:
-    """Keeps credits in the order of time; one and what it counts are one write."""
+    """Store credits in the order of time; each is one write together with its counts."""
 
     def __init__(self, server: Server, transactions: Transactions, address: RedisAddress) -> None:
         self._server = server
@@ -24,7 +24,7 @@ class RecallLog:
         self._agents = agents_key(address.prefix)
 
     def credit(self, scope: Scope, credit: Credit) -> bool:
-        """Keep a credit and count it for the memories that are there; `False` if its id is known, or nothing stored."""
+        """Store a credit and count it for existing memories; return `False` if its id is known or the scope empty."""
         keys, row = self._transactions.keys(scope), to_recall(scope, credit)
         counts = dict.fromkeys(credit.helped, (1.0, 0.0)) | dict.fromkeys(credit.hindered, (0.0, 1.0))
         reads: list[Command] = [

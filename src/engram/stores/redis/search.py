@@ -1,4 +1,4 @@
-"""Memories by their words, by their vectors or by time, filtered before they are cut."""
+"""Search in Redis by words, by vectors or by time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engram.text.terms import K1, query_terms
 
 
 class Finder:
-    """Finds memories. Vectors are compared in this process, in an index that follows the server."""
+    """Find memories. Vectors are compared in this process, in an index that is kept in sync with the server."""
 
     def __init__(self, server: Server, transactions: Transactions, vectors: VectorStore) -> None:
         self._server = server
@@ -33,7 +33,7 @@ class Finder:
         self._syncing = Locks(1)
 
     def find(self, scope: Scope, query: Query) -> list[Match]:
-        """Best first, or newest first without words and vector; filtered before the limit is applied."""
+        """Return matches, best first (newest first without words and vector), filtered before the limit is applied."""
         self._server.guard()
         if query.words is not None:
             terms = query_terms(query.words)
@@ -48,7 +48,7 @@ class Finder:
         state, (total, *holders) = self._transactions.fresh(scope, *reads)
         weights = {term: _weight(total, held) for term, held in zip(terms, holders, strict=True) if held}
         mean = max(1, state.length) / max(1, total)
-        # How many of the best pass the filter shows only when they are known; if too few, all are looked at.
+        # Filter the best first; if too few of them pass, filter all.
         for enough in (wanted * (ENOUGH if _restricted(query) else 1), sys.maxsize):
             scores, best = _ranked(weights, self._postings(keys, weights, mean, enough), mean)
             kept = self._allowed(
@@ -61,10 +61,10 @@ class Finder:
     def _postings(
         self, keys: RedisKeys, weights: Mapping[str, float], mean: float, enough: int
     ) -> dict[str, dict[bytes, Posting]]:
-        """Term by term, the memories that have it, without those that cannot be among the `enough` best.
+        """Read the memories of each term, without those that cannot be among the `enough` best.
 
-        The rarest term counts most and comes first. Once as many memories as are wanted have more than all the
-        other terms together can give, the long lists of these terms need not be read.
+        It begins with the rarest term, which has the highest weight. Once enough memories have a score above what all
+        other terms together can add, the long lists of those terms need not be read.
         """
         found: dict[str, dict[bytes, Posting]] = {}
         sums: defaultdict[bytes, float] = defaultdict(float)
@@ -107,7 +107,7 @@ class Finder:
         return [Match(id, 0.0) for id in found[query.offset : wanted]]
 
     def _newest(self, keys: RedisKeys, where: Filter, wanted: int) -> Iterator[str]:
-        """The ids of a span of time, newest first, read bit by bit."""
+        """Yield the ids within the filter's time span, newest first, read in pages."""
         low = "-" if where.since is None else "[" + moment(micros(where.since))
         high = "+" if where.until is None else "(" + moment(micros(where.until))
         size = min(max(wanted, 50), CHUNK)
@@ -119,7 +119,7 @@ class Finder:
             high, size = "(" + members[-1].decode(), CHUNK
 
     def _smallest_group(self, keys: RedisKeys, where: Filter) -> tuple[int, list[str]] | None:
-        """The fewest ids that can hold all that pass: how many they are, and the sets to unite."""
+        """Return the smallest union of index sets with all memories that can pass: its size, and the sets."""
         unions = [[keys.group(name)] for name in groups((), where.tags, where.session, where.context_key)]
         if where.kinds:
             unions.append([keys.group(name) for name in groups(where.kinds)])
@@ -132,7 +132,7 @@ class Finder:
         return [id.decode() for ids in self._server.ask(*(("SMEMBERS", key) for key in union)) for id in ids]
 
     def _allowed(self, keys: RedisKeys, state: ScopeState, ids: Iterable[str], where: Filter, wanted: int) -> list[str]:
-        """The first `wanted` of these ids that pass, in order."""
+        """Return the first `wanted` of these ids that pass the filter, in order."""
         if where == Filter() and state.first_expiry is None:
             return list(islice(ids, wanted))
         return [id for id, _ in self._passing(keys, state, ids, where, wanted)]
@@ -140,7 +140,7 @@ class Finder:
     def _passing(
         self, keys: RedisKeys, state: ScopeState, ids: Iterable[str], where: Filter, wanted: int
     ) -> Iterator[tuple[str, Card]]:
-        """The first `wanted` of these ids that pass, in order, with their cards."""
+        """Yield the first `wanted` of these ids that pass the filter, in order, with their cards."""
         size, rest = min(max(wanted, 50), CHUNK), iter(ids)
         while wanted > 0 and (some := list(islice(rest, size))):
             (found,) = self._server.ask(("HMGET", keys.cards, *some))
@@ -173,7 +173,7 @@ class Finder:
         return kept[query.offset : wanted]
 
     def _sync(self, keys: RedisKeys, space: VectorSpace, state: ScopeState) -> None:
-        """Take over what this and other processes wrote since the space was last looked at."""
+        """Update the index of this process with all writes since its last update."""
         mark, place = self._marks.get(space, 0), (space.namespace, space.embedder)
         if mark == state.clock:
             return
@@ -190,33 +190,35 @@ class Finder:
         self._marks[space] = state.clock
 
     def _take(self, space: VectorSpace, found: Mapping[bytes, bytes | None]) -> None:
-        """Put vectors into the index of this process, and take out those that are gone."""
+        """Update the index of this process: add vectors, and remove those that were deleted."""
         self._vectors.remove(space, [id.decode() for id, vector in found.items() if vector is None])
         present = {id.decode(): vector for id, vector in found.items() if vector is not None}
         if len({len(vector) for vector in present.values()}) > 1:
-            raise StoreCorrupt(f"vectors of {space.embedder} differ in length; `engram upkeep reembed` makes them anew")
+            raise StoreCorrupt(
+                f"vectors of {space.embedder} differ in length; run `engram upkeep reembed` to compute them again"
+            )
         if present:
             matrix = np.frombuffer(b"".join(present.values()), dtype="<f4").reshape(len(present), -1)
             self._vectors.add(space, list(present), matrix)
 
 
 def _restricted(query: Query) -> bool:
-    """Tell whether a query restricts the memories it finds."""
+    """Return True if a query has a filter."""
     return query.where != Filter() or query.among is not None
 
 
 def _within(query: Query, ids: Iterable[str]) -> Iterable[str]:
-    """Those ids that the query is about."""
+    """Return the ids that are among those of the query."""
     return ids if query.among is None else (id for id in ids if id in query.among)
 
 
 def _ranked(
     weights: Mapping[str, float], postings: Mapping[str, Mapping[bytes, Posting]], mean: float
 ) -> tuple[dict[bytes, float], list[bytes]]:
-    """The score of each memory, and all of them, best first."""
+    """Return the score of each memory, and their ids, best first."""
     scores: defaultdict[bytes, float] = defaultdict(float)
     numbers: dict[bytes, int] = {}
-    for term, weight in weights.items():  # added up in the order of the query, as the specification does
+    for term, weight in weights.items():  # summed in the order of the query, as the reference implementation does
         for id, posting in postings[term].items():
             scores[id] += _score(posting, weight, mean)
             numbers[id] = posting.seq
@@ -224,7 +226,7 @@ def _ranked(
 
 
 def _weight(total: int, holders: int) -> float:
-    """The weight of a term: the fewer memories have it, the higher. Others may write between two counts."""
+    """Return the weight of a term; the counts may be inconsistent, as others write between them."""
     return term_weight(max(total, holders), holders)
 
 

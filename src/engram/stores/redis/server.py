@@ -1,4 +1,4 @@
-"""The connection to a server: commands and scripts go in, answers and our own errors come out."""
+"""The connection to a Redis server: send commands and scripts, and translate errors."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ T = TypeVar("T")
 Command = tuple[Any, ...]
 
 _GLOB = re.compile(r"[*?\[\]^\\-]")
-CHUNK = 500  # how many things are asked for or written by one command
+CHUNK = 500  # items read or written by one command
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items in portions that fit into one command."""
+    """Split items into batches for one command each."""
     return batched(items, CHUNK)
 
 
 class Server:
-    """A pool of connections whose errors are ours; it reconnects once when a connection was lost."""
+    """A connection pool that raises `engram.errors`, and reconnects once when a connection is lost."""
 
     def __init__(self, address: RedisAddress) -> None:
         self._address = address
@@ -69,7 +69,7 @@ class Server:
             self._client.ping()
 
     def ask(self, *commands: Command) -> list[Any]:
-        """The answers to some commands, in order, sent together."""
+        """Send commands together, and return the answers in order."""
         self.guard()
         with self._translated():
             if len(commands) == 1:
@@ -80,7 +80,7 @@ class Server:
                 return list(pipe.execute())
 
     def run(self, script: str, keys: Sequence[Any], arguments: Sequence[Any]) -> Any:
-        """The answer of a script, which the server keeps after the first time."""
+        """Run a script, which the server caches, and return its answer."""
         self.guard()
         sha = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
         with self._translated():
@@ -90,14 +90,14 @@ class Server:
                 return self._client.execute_command("EVAL", script, len(keys), *keys, *arguments)
 
     def scan(self, key: str) -> Iterator[dict[bytes, bytes]]:
-        """A hash in portions; what is in it all the while is in one of them."""
+        """Yield a hash in pages; every field that exists throughout is in one of them."""
         cursor = None
         while cursor != 0:
             ((cursor, found),) = self.ask(("HSCAN", key, cursor or 0, "COUNT", CHUNK))
             yield found
 
     def remove(self, start: str) -> int:
-        """Remove every key that begins so; how many there were."""
+        """Delete every key with a prefix; return how many."""
         self.guard()
         with self._translated():
             names = list(self._client.scan_iter(match=_GLOB.sub(r"\\\g<0>", start) + "*", count=CHUNK))
@@ -123,12 +123,12 @@ class Server:
 
 
 def _translate(address: RedisAddress, error: Exception) -> EngramError:
-    """The driver's error in our words; its own text is not repeated, since it can hold what was sent."""
+    """Translate an error of the driver; its message is not repeated, since it can contain data that was sent."""
     where, kind = f"Redis at {address}", redis.exceptions
     if isinstance(error, RedisClusterException) and isinstance(error.__cause__, Exception):
-        error = error.__cause__  # why the first node could not be asked about the others
+        error = error.__cause__  # the reason why the cluster could not be discovered
     away = StoreAway(f"{where} does not answer; start it, or check the address")
-    # The driver takes the first word off an error that it knows; older servers put others before it.
+    # The driver removes the first word of errors that it knows; older servers add others before it.
     signs: list[tuple[type[Exception], str, EngramError]] = [
         (
             kind.OutOfMemoryError,
@@ -173,4 +173,4 @@ def _translate(address: RedisAddress, error: Exception) -> EngramError:
 
 
 class _Never(Exception):
-    """An error that nobody raises: the driver has no class for it."""
+    """A placeholder for a class of errors that the driver does not have."""

@@ -1,4 +1,4 @@
-"""Memories in Redis or Valkey: shared by many processes, each with a time to live if one is given."""
+"""The Redis store: memories shared by many processes, with a time to live if one is given."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from engram.stores.rules import annotated, by_place, owner, refuse_foreign, vect
 from engram.text.terms import digest
 
 _Decide = Callable[[Batch, Adding, Mapping[str, MemoryTrace], Mapping[str, bytes]], list[Receipt]]
-"""Decides about entries, given the batch, what they are compared with, traces of what is gone, and events there."""
+"""Decide about entries, given the batch, the memories to compare with, traces of expired ones, and known events."""
 
 _TOUCH = """
 for i = 2, #ARGV do
@@ -71,7 +71,7 @@ end
 class RedisStore:
     """A `Store` in Redis or Valkey that many processes can use at once; with `ttl`, memories expire.
 
-    What was acknowledged is as durable as Redis is configured to be.
+    Writes are as durable as Redis is configured to make them.
     """
 
     def __init__(self, location: str, vectors: VectorStore, sources: Sources) -> None:
@@ -109,7 +109,7 @@ class RedisStore:
         self._server.close()
 
     def get(self, scope: Scope, ids: Sequence[str]) -> list[Memory | None]:
-        """One answer per id, in order; `None` for an id that is not in this scope, or has expired."""
+        """Return one memory per id, in order; `None` for an id that is not in this scope, or has expired."""
         keys = self._transactions.keys(scope)
         found: dict[str, Memory] = {}
         for some in chunks(list(dict.fromkeys(ids))):
@@ -117,7 +117,7 @@ class RedisStore:
         return [found.get(id) for id in ids]
 
     def _bodies(self, keys: RedisKeys, ids: Sequence[str]) -> dict[str, tuple[Memory, Row]]:
-        """The memories that are there, each with the row that keeps it."""
+        """Return the existing memories, each with its row."""
         bodies, counts, seen = self._server.ask(
             ("MGET", *(keys.memory(id) for id in ids)), ("HMGET", keys.counts, *ids), ("HMGET", keys.seen, *ids)
         )
@@ -129,7 +129,7 @@ class RedisStore:
         return {id: (to_memory(row), row) for id, row in rows.items()}
 
     def versions(self, scope: Scope, where: Filter) -> Mapping[str, int]:
-        """The id of every memory that passes, and its version."""
+        """Return the version of every memory that passes the filter, by id."""
         keys, found = self._transactions.keys(scope), dict[str, int]()
         for some in chunks([match.id for match in self.search(scope, Query(where=where, limit=sys.maxsize))]):
             (bodies,) = self._server.ask(("MGET", *(keys.memory(id) for id in some)))
@@ -143,7 +143,7 @@ class RedisStore:
         return [name.decode() for name in names]
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """Store all entries in one write, all or nothing; one receipt per entry, in order."""
+        """Store all entries in one write, all or nothing; return one receipt per entry, in order."""
 
         def keep(
             batch: Batch, adding: Adding, lost: Mapping[str, MemoryTrace], events: Mapping[str, bytes]
@@ -171,7 +171,7 @@ class RedisStore:
     def _compared(
         self, scope: Scope, entries: Sequence[Entry], decide: _Decide, *, renews: bool = False
     ) -> list[Receipt]:
-        """Compare entries with what is stored, and decide about them in one write."""
+        """Compare entries with stored memories, and decide about them in one write."""
         keys = self._transactions.keys(scope)
         if not entries:
             return []
@@ -187,7 +187,7 @@ class RedisStore:
     def _adding(
         self, keys: RedisKeys, hashes: Sequence[tuple[str, list[str]]], batch: Batch, answers: list[Any]
     ) -> tuple[Adding, dict[str, MemoryTrace], dict[str, bytes]]:
-        """Return what entries are compared with, traces of expired memories, and the known events."""
+        """Return the memories that entries are compared with, traces of expired ones, and the known events."""
         rest = iter(answers)
         cards, owners, twins, events = (_found(fields, next(rest)) if fields else {} for _, fields in hashes)
         pending, lost = self._pending(keys, [id.decode() for id in twins.values()])
@@ -201,7 +201,7 @@ class RedisStore:
         return adding, lost, events
 
     def _pending(self, keys: RedisKeys, ids: Sequence[str]) -> tuple[dict[str, Pending], dict[str, MemoryTrace]]:
-        """Memories as they are, and the traces of those whose text is gone: expired just now, or evicted."""
+        """Return memories, and the traces of those whose text has just expired or was evicted."""
         pending, traces = {}, self._transactions.traces(keys, ids)
         for some in chunks(list(traces)):
             for id, (memory, row) in self._bodies(keys, some).items():
@@ -209,7 +209,7 @@ class RedisStore:
         return pending, traces
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Remove memories and all that belongs to them in one write; unknown ids say so."""
+        """Delete memories and all that belongs to them in one write; return one receipt per id, in order."""
         keys = self._transactions.keys(scope)
 
         def plan(batch: Batch, _: list[Any]) -> dict[str, dict[str, int]]:
@@ -226,7 +226,7 @@ class RedisStore:
         return [ForgetReceipt(id=id, forgotten=id in gone, removed=gone.pop(id, {})) for id in ids]
 
     def delete_scope(self, scope: Scope) -> Mapping[str, int]:
-        """Remove all that is kept of a scope, its name too; how many of each. Stopped in between, do it again."""
+        """Delete all data of a scope, and its name; return how many of each kind. Repeat it after an interruption."""
         keys = self._transactions.keys(scope)
         counts = self._server.ask(("ZCARD", keys.ids), ("HLEN", keys.events), ("ZCARD", keys.recalls))
         self._server.remove(keys.memory("").removesuffix("memory:"))
@@ -268,9 +268,9 @@ class RedisStore:
                 names = [keys.meta, keys.cards, keys.counts, keys.seen]
                 self._server.run(_TOUCH, names, [micros(at), *some])
         except (StoreReadOnly, StoreFull):
-            return  # a statistic is not worth a failed recall
+            return  # a recall must not fail because of statistics
 
-    # The mirrored vectors ----------------------------------------------------------------------------
+    # Vectors -----------------------------------------------------------------------------------------
 
     def embedder(self) -> str | None:
         """Return the identity of the embedder this store was last embedded with, if any."""
@@ -312,7 +312,7 @@ class RedisStore:
         return [memory for memory in memories if memory is not None]
 
     def _without(self, scope: Scope, place: VectorPlace) -> Iterator[tuple[float, str]]:
-        """The numbers and ids of the memories without a vector there, oldest first."""
+        """Return the numbers and ids of the memories without a vector in a space, oldest first."""
         keys = self._transactions.keys(scope)
         for start in counting(0, CHUNK):
             (flat,) = self._server.ask(("ZRANGE", keys.age, start, start + CHUNK - 1, "WITHSCORES"))
@@ -334,10 +334,7 @@ class RedisStore:
         ]
 
     def place(self, vectors: Sequence[tuple[Scope, str, Placed]]) -> int:
-        """Give vectors to memories that still exist, instead of those they had there; how many were added.
-
-        One write for each scope.
-        """
+        """Replace the vectors of memories that still exist, in a write for each scope; return how many were added."""
         self._server.guard()
         by_scope: defaultdict[Scope, defaultdict[str, list[Placed]]] = defaultdict(lambda: defaultdict(list))
         for scope, id, placed in vectors:
@@ -361,7 +358,7 @@ class RedisStore:
         return self._transactions.write(scope, [], plan, numbers=sum(map(len, given.values())))
 
     def discard_vectors(self, namespace: str, keep: str) -> int:
-        """Drop the vectors of every other embedder, a portion at a time; how many went."""
+        """Delete the vectors of all other embedders, in batches; return how many."""
         gone = 0
         for scope in [Scope(name) for name in self.agents()]:
             keys = self._transactions.keys(scope)
@@ -387,12 +384,12 @@ class RedisStore:
 
 
 def open_store(location: str, vectors: VectorStore, sources: Sources, options: Mapping[str, Any]) -> RedisStore:
-    """The store that a Redis URL names; options of other stores, such as `durable`, have no meaning here."""
+    """Open the store at a Redis URL; options of other stores, such as `durable`, are ignored."""
     return RedisStore(location, vectors, sources)
 
 
 def _looked_up(keys: RedisKeys, entries: Sequence[Entry]) -> list[tuple[str, list[str]]]:
-    """The hashes that say what is known of entries, and the fields to look at in each."""
+    """Return the hashes, and the fields in each, that show which entries are known."""
     ids = [entry.memory.id for entry in entries]
     known = [str(entry.key) for entry in entries if entry.key is not None]
     said = [digest(entry.merge_key) for entry in entries if entry.merge_key is not None]
@@ -401,7 +398,7 @@ def _looked_up(keys: RedisKeys, entries: Sequence[Entry]) -> list[tuple[str, lis
 
 
 def _numbers(entries: Sequence[Entry]) -> int:
-    """Return the highest number of sequence numbers that a write of entries takes."""
+    """Return the most sequence numbers that a write of entries can take."""
     return 2 * len(entries) + sum(len(entry.vectors) + len(entry.events) for entry in entries)
 
 

@@ -1,4 +1,4 @@
-"""A scope at one moment, and everything a call writes at once: all of it, or nothing and again from the start."""
+"""Optimistic transactions on a scope: read a state, plan writes, and commit them in one script, or try again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from engram.stores.rules import forgotten
 T = TypeVar("T")
 
 PATIENCE = 30.0
-GRACE_MS = 60_000  # an index outlives the last memory in it, so that it never goes first
+GRACE_MS = 60_000  # an index lives longer than its last memory, so that it never expires first
 
 _LOOK = """
 local meta = redis.call('HMGET', KEYS[1], 'clock', 'length', 'floor')
@@ -46,8 +46,8 @@ local first = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
 return {meta[1], meta[2], meta[3], time[1], time[2], first[2] or false, redis.call('PTTL', KEYS[1])}
 """
 
-# No two writes have a number in common, whoever they are for, as in a database. Numbers follow the clock of the
-# server, so that they rise even after everything was flushed. A full server takes something only after something went.
+# Write numbers are unique across all scopes. They follow the server's clock, so that they rise even after a flush.
+# A full server accepts a SET only after a DEL.
 _DRAW = """
 local time = redis.call('TIME')
 local last = tonumber(redis.call('GET', KEYS[1]) or '0')
@@ -59,7 +59,7 @@ return last
 
 
 class Locks:
-    """Locks for whatever needs one; a forked child has its own, since it must not wait for its parent's threads."""
+    """A fixed number of locks, shared by hash; a forked child has its own, as its parent's threads are missing."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -70,28 +70,28 @@ class Locks:
         self._locks = [threading.RLock() for _ in range(self._number)]
 
     def of(self, what: Hashable) -> AbstractContextManager[object]:
-        """The lock of one thing, which it may share with others."""
+        """Return the lock of an object, which it may share with others."""
         if self._pid != os.getpid():
             self._make()
         return self._locks[hash(what) % self._number]
 
 
 class Transactions:
-    """Looks at scopes, and writes to them; what has expired leaves the indexes on the way."""
+    """Read and write scopes, and remove expired memories from the indexes."""
 
     def __init__(self, server: Server, address: RedisAddress, sources: Sources) -> None:
         self._server = server
         self._address = address
         self._sources = sources
-        self._writing = Locks(16)  # threads that write to one scope would only make each other try again
+        self._writing = Locks(16)  # otherwise threads that write to one scope would cause each other's retries
 
     def keys(self, scope: Scope) -> RedisKeys:
-        """The names of everything in a scope. Raises `StoreClosed` after `close`."""
+        """Return the keys of a scope. Raises `StoreClosed` after `close`."""
         self._server.guard()
         return RedisKeys(self._address.prefix, scope)
 
     def look(self, scope: Scope, *reads: Command) -> tuple[ScopeState, list[Any]]:
-        """The scope as it is, with the answers to some commands that are sent along."""
+        """Read the state of a scope, with the answers to further commands."""
         keys = self.keys(scope)
         head, *answers = self._server.ask(("EVAL", _LOOK, 2, keys.meta, keys.expiry), *reads)
         clock, length, floor, seconds, rest, first, left = head
@@ -100,18 +100,18 @@ class Transactions:
         return ScopeState(int(clock or 0), int(length or 0), int(floor or 0), now, expiry, int(left)), answers
 
     def fresh(self, scope: Scope, *reads: Command) -> tuple[ScopeState, list[Any]]:
-        """The same after everything that has expired left the indexes."""
+        """Read the same after removing expired memories from the indexes."""
         state, answers = self.look(scope, *reads)
         while state.expired:
             try:
                 self._purge(scope)
             except StoreReadOnly:
-                break  # a card says when it expires, so that nothing expired is found anyway
+                break  # searches skip expired memories by their cards anyway
             state, answers = self.look(scope, *reads)
         return state, answers
 
     def _purge(self, scope: Scope) -> None:
-        """Take what expired out of the indexes, as much as fits into one write."""
+        """Remove expired memories from the indexes, as many as fit into one write."""
         keys = self.keys(scope)
 
         def plan(batch: Batch, answers: list[Any]) -> None:
@@ -124,7 +124,7 @@ class Transactions:
         self.write(scope, [first], plan, purge=False, numbers=CHUNK)
 
     def traces(self, keys: RedisKeys, ids: Sequence[str]) -> dict[str, MemoryTrace]:
-        """Return the traces of these memories, in order; without those that are not there."""
+        """Return the traces of these memories, in order; without missing ones."""
         traces = {}
         for some in chunks(list(dict.fromkeys(ids))):
             (found,) = self._server.ask(("HMGET", keys.traces, *some))
@@ -134,13 +134,13 @@ class Transactions:
         return traces
 
     def events(self, keys: RedisKeys, ids: Sequence[str]) -> Iterator[Row]:
-        """The rows that keep these events, in order; without those that are not there."""
+        """Yield the rows of these events, in order; without missing ones."""
         for some in chunks(ids):
             (found,) = self._server.ask(("HMGET", keys.events, *some))
             yield from (read_row(body) for body in found if body is not None)
 
     def events_of(self, keys: RedisKeys, subjects: Sequence[str]) -> list[Row]:
-        """The rows that keep all events about these subjects, in any order."""
+        """Return the rows of all events about these subjects, in any order."""
         ids: list[str] = []
         for some in chunks(list(dict.fromkeys(subjects))):
             for members in self._server.ask(*(("ZRANGEBYLEX", keys.subjects, *events_with(each)) for each in some)):
@@ -150,9 +150,9 @@ class Transactions:
     def erase(
         self, batch: Batch, keys: RedisKeys, traces: Mapping[str, MemoryTrace], ids: Sequence[str] | None = None
     ) -> dict[str, int]:
-        """Remove memories with all they left and the events about them, and say so in an event; how many each had.
+        """Delete memories and the events about them, and record that in an event; return the number of events of each.
 
-        Takes up to one number for each memory. `ids` are those whose events go, if some of them left no trace.
+        Takes up to one number for each memory. `ids` are the memories whose events are deleted, if some have no trace.
         """
         batch.erase(traces)
         rows = self.events_of(keys, list(traces) if ids is None else ids)
@@ -164,7 +164,7 @@ class Transactions:
         return counts
 
     def delete_events(self, batch: Batch, keys: RedisKeys, ids: Sequence[str]) -> int:
-        """Remove events by id, and say so in others; how many there were. Takes up to one number for each."""
+        """Delete events by id, and record that in others; return how many. Takes up to one number for each."""
         rows = list(self.events(keys, ids))
         batch.delete_events(rows)
         for row in rows:
@@ -173,7 +173,7 @@ class Transactions:
         return len(rows)
 
     def enrol(self, scope: Scope) -> None:
-        """Put an agent on the list before it has anything: one without memories does no harm."""
+        """Add an agent to the list before its first write; an agent without memories does no harm."""
         self._server.ask(
             ("HSETNX", enrolled_key(self._address.prefix), scope.agent, micros(self._sources.now())),
             ("ZADD", agents_key(self._address.prefix), 0, scope.agent),
@@ -190,10 +190,10 @@ class Transactions:
         numbers: int = 0,
         above: int = 0,
     ) -> T:
-        """Plan on what was read and write it all at once; again from the start if somebody else wrote meanwhile.
+        """Plan writes from the answers to `reads` and commit them at once; retry if there was another write meanwhile.
 
-        `renews` says that memories are written, whose time to live the indexes must outlast; `numbers` how many
-        numbers the plan needs at most, and `above` which of them are taken.
+        `renews` extends the time to live of the indexes, since memories are written; `numbers` is the most numbers that
+        the plan needs, all higher than `above`.
         """
         keys, until = self.keys(scope), time.monotonic() + PATIENCE
         drawn = numbers_key(self._address.prefix)
@@ -210,7 +210,7 @@ class Transactions:
                     answer = plan(batch, answers)
                     if not batch or self._commit(keys, batch, renews):
                         break
-                above = max(above, state.clock)  # in a cluster, others may draw and write before we look
+                above = max(above, state.clock)  # in a cluster, others may write in between
                 if time.monotonic() > until:
                     raise StoreBusy(f"too many writers use the memory of {scope.agent!r} at once; try again")
                 time.sleep(self._sources.random.random() * min(0.05, 0.001 * 2**attempt))
@@ -218,15 +218,15 @@ class Transactions:
 
     def _commit(self, keys: RedisKeys, batch: Batch, renews: bool) -> bool:
         """Write the batch; `False` if there was another write since the state was read."""
-        token = uuid.uuid4().hex  # not from the sources: two stores that draw the same ids must still differ
+        token = uuid.uuid4().hex  # not from `sources`: two stores with the same seed must still differ
         if self._server.run(COMMIT, *batch.call(self._keep(batch.state, renews), token)):
             return True
-        # The connection may have broken after the first of two tries had come through.
+        # The driver may have repeated a command that was executed before the connection broke.
         (done,) = self._server.ask(("LRANGE", keys.done, 0, -1))
         return token.encode() in done
 
     def _keep(self, state: ScopeState, renews: bool) -> int:
-        """For how many milliseconds the indexes are kept: as long as anything in them, -1 for ever."""
+        """Return the time to live of the indexes in milliseconds: as long as any memory in them, -1 for ever."""
         ttl = self._address.ttl_ms
         if not renews or state.left == -1:
             return max(state.left, -1)

@@ -1,4 +1,4 @@
-"""Memories in SQL tables: everything that SQLite and PostgreSQL do in the same way."""
+"""The parts of a store on SQL tables that SQLite and PostgreSQL share."""
 
 from engram.stores.sql.mirror import PUSHED
 from engram.stores.sql.store import SqlStore

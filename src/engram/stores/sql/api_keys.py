@@ -18,7 +18,7 @@ from engram.stores.sql.tables import Tables
 
 
 class ApiKeys:
-    """Keep API keys, each with the hash of its secret (`ports.KeepsApiKeys`, `ClosesKeys`)."""
+    """Store API keys, each with the hash of its secret (`ports.KeepsApiKeys`, `ClosesKeys`)."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -65,7 +65,7 @@ class ApiKeys:
 
 
 def _add(conn: sa.Connection, key: ApiKey, hash: str) -> bool:
-    """Keep a key and the hash of its secret; `False` if its id is taken."""
+    """Store a key and the hash of its secret; return `False` if its id is taken."""
     if conn.scalar(sa.select(api_keys.c.id).where(api_keys.c.id == key.id)) is not None:
         return False
     row = key.model_dump(include={"id", "name"}) | {
@@ -82,7 +82,7 @@ def _add(conn: sa.Connection, key: ApiKey, hash: str) -> bool:
 
 
 def _one(conn: sa.Connection, id: str) -> tuple[ApiKey, str] | None:
-    """A key and the hash of its secret."""
+    """Read a key and the hash of its secret."""
     row = conn.execute(sa.select(api_keys).where(api_keys.c.id == id)).mappings().one_or_none()
     return None if row is None else (_key(row), row["hash"])
 
@@ -94,7 +94,7 @@ def _every(conn: sa.Connection) -> list[ApiKey]:
 
 
 def _note(conn: sa.Connection, id: str, revoked_at: datetime | None, last_used: datetime | None) -> bool:
-    """Say when a key was revoked, the first time, or used; `False` if there is none."""
+    """Record when a key was revoked (the first time counts) or used; return `False` if there is none."""
     k = api_keys.c
     told: dict[str, Any] = {}
     if revoked_at is not None:

@@ -1,4 +1,4 @@
-"""The audit trail, written in the transaction of what it tells."""
+"""The audit trail in SQL tables; entries are written in the transaction of the action."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from engram.stores.sql.tables import SET, UNSET, Tables
 
 
 class SqlAuditTrail:
-    """Keep, read and prune the audit trail (`ports.KeepsAudit`)."""
+    """Append to, read and prune the audit trail (`ports.KeepsAudit`)."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
     def note(self, actions: Sequence[AuditAction]) -> None:
-        """Put on record what no other call of the store does, in one durable transaction."""
+        """Add entries for actions that are not calls of the store, in one durable transaction."""
         self._tables.guard()
         audit_entries.refuse_unstorable(actions)
 

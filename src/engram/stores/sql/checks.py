@@ -94,16 +94,16 @@ class SqlChecks:
         return problems
 
     def _unsound(self, conn: sa.Connection) -> Iterator[sa.Row[Any]]:
-        """The rows whose vectors are not what was written, whoever they belong to."""
+        """Yield the rows of any agent with invalid vectors."""
         for page in conn.execute(sa.select(memory_index)).partitions(PAGE):
             vectors = [self._tables.codec.vector(conn, row) for row in page]
             good = {n for which, _ in sound([row.dim for row in page], vectors) for n in which}
             yield from (row for n, row in enumerate(page) if n not in good)
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> Mapping[str, int]:
-        """Make the word and tag indexes again from the canonical rows; how many rows went into each.
+        """Rebuild the word and tag indexes from the canonical rows; return the number of rows in each.
 
-        Damaged vectors go, so that they count as missing.
+        Damaged vectors are deleted, so that they count as missing.
         """
         return self._tables.transact(None, lambda conn: self._rebuild(conn, progress or (lambda done, total: None)))
 
@@ -126,7 +126,7 @@ class SqlChecks:
         return {"words": done, "tags": tags}
 
     def _recount(self, conn: sa.Connection) -> None:
-        """Count anew what helped and what hindered, from the log of recalls."""
+        """Recompute how often memories helped, from the log of recalls."""
         conn.execute(memory_stats.update().values(helped=0, hindered=0))
         counts: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         told = sa.select(recall_events).where(recall_events.c.detail.not_like(PENDING))
@@ -145,5 +145,5 @@ class SqlChecks:
         for row in [*self._unsound(conn), *conn.execute(_INCOMPLETE)]:
             where = (v.agent == row.agent, v.memory_id == row.memory_id)
             place = (v.namespace == row.namespace, v.embedder == row.embedder)
-            conn.execute(memory_index.delete().where(*where, *place))  # all passages, so that it counts as missing
+            conn.execute(memory_index.delete().where(*where, *place))  # all its passages, so that it counts as missing
         self._tables.vectors_removed(conn)

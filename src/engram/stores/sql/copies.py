@@ -1,4 +1,4 @@
-"""From one database to another, table by table."""
+"""Copy a database to another, table by table."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SqlCopying:
                 chosen = rows.where(sa.tuple_(*columns) > sa.tuple_(*(last[column.name] for column in columns)))
             return [self._tables.codec.plain_row(conn, COPIED[table], row) for row in conn.execute(chosen).mappings()]
 
-        return [] if table == agent_keys.name else self._tables.look(None, look)  # a copy has keys of its own
+        return [] if table == agent_keys.name else self._tables.look(None, look)  # a copy gets new keys
 
     def begin_copy(self, source: str) -> None:
         """Begin or continue a copy of `source`. Raises `Conflict` if the target has other data."""
@@ -91,7 +91,7 @@ class SqlCopying:
         begun = conn.scalar(sa.select(settings.c.value).where(settings.c.name == COPYING))
         used = conn.scalar(sa.select(agents.c.agent).limit(1)) or conn.scalar(_USED)
         if begun != source and used is not None:
-            raise Conflict("the target is not empty; name a new database, or go on with the copy begun there")
+            raise Conflict("the target is not empty; name a new database, or continue the copy that was begun there")
         conn.execute(SET, {"name": COPYING, "value": source})
 
     def take(self, table: str, rows: Sequence[Cells]) -> None:

@@ -1,4 +1,4 @@
-"""Encrypting a database, and giving it other keys."""
+"""Encrypt an SQL database by fields, and change its keys."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from engram.stores.sealing import CRYPT, READY, Sealer
 from engram.stores.sql.tables import SET, UNSEEN, ReadTerms, RowCodec, Tables
 
 CONVERTING = "converting"
-"""How a database is opened that is to be encrypted."""
+"""The value of `encryption` for opening a database that is to be encrypted."""
 KEYS = 2
-"""So many keys an agent has: one for data, one for masks and words; one more while data is sealed anew."""
+"""The keys of an agent: one for data, one for masks and words; there is one more while data is encrypted again."""
 
 
 class EncryptedRows(RowCodec):
-    """Rows encrypted with keys of each agent; vectors are packed in the way that the database can hold them."""
+    """Encrypt and decrypt rows with the keys of each agent; vectors are packed as the database needs them."""
 
     encrypted = True
 
@@ -38,33 +38,33 @@ class EncryptedRows(RowCodec):
         self.sealer.begin(conn, setting())
 
     def announce(self, conn: sa.Connection) -> None:
-        """Tell all that have the database open that keys change; waits until nobody writes."""
+        """Notify all processes that have the database open of changed keys; waits for running writes."""
         announce(conn, self.sealer.cipher)
 
     def encrypt_row(self, conn: sa.Connection, table: sa.Table, row: Row) -> Row:
-        """Return a plain row as it is stored."""
+        """Encrypt a row."""
         if not sealing.concerns(table.name, row):
             return row
         shut = self.sealer.keys(conn, row.get("agent", sealing.EVERYBODY), make=True).shut(table.name, row)
         return shut | {"vector": self._pack(shut["vector"])} if table is memory_index else shut
 
     def encrypt_rows(self, conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return plain rows as they are stored."""
+        """Encrypt rows."""
         return [self.encrypt_row(conn, table, row) for row in rows]
 
     def decrypt_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
-        """Return a stored row, readable. Raises `StoreCorrupt` if it is not what was stored."""
+        """Decrypt a row. Raises `StoreCorrupt` if it was changed."""
         if not sealing.concerns(table.name, row):
             return dict(row)
         stored = self.unpacked(table, row)
         return self.sealer.of(conn, row.get("agent", sealing.EVERYBODY), table.name, stored).open(table.name, stored)
 
     def unpacked(self, table: sa.Table, row: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Return a stored row with its vector as it was encrypted."""
+        """Return a stored row with its encrypted vector unpacked."""
         return {**row, "vector": self._unpack(row["vector"])} if table is memory_index else row
 
     def plain_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
-        """Return a stored row as a database that is not encrypted has it."""
+        """Return a stored row in the form of a database that is not encrypted."""
         plain = self.decrypt_row(conn, table, row)
         if table is memories:
             plain["digest"] = seal(plain)
@@ -73,7 +73,7 @@ class EncryptedRows(RowCodec):
         return plain
 
     def stored_key(self, conn: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the key of a plain row as it is stored."""
+        """Return the primary key of a plain row as it is stored."""
         column = {"memory_tags": "tag", "memory_keys": "key"}.get(table.name)
         if column is None:
             return row
@@ -81,7 +81,7 @@ class EncryptedRows(RowCodec):
         return {**row, column: keys.mask(table.name, column, str(row[column]))}
 
     def is_sound(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> bool:
-        """Tell whether a row that has a digest is what was written."""
+        """Return True if the digest of a row matches, or the row has none."""
         try:
             self.decrypt_row(conn, table, row)
         except StoreCorrupt:
@@ -101,7 +101,7 @@ class EncryptedRows(RowCodec):
         return to_event(self.decrypt_row(conn, events, row), verified=True)
 
     def vector(self, conn: sa.Connection, row: Any) -> bytes:
-        """Return the vector in a row of `memory_index`, or nothing if it is damaged."""
+        """Return the vector in a row of `memory_index`; empty if it is damaged."""
         try:
             place = (row.memory_id, row.namespace, row.embedder, str(row.passage))
             return self.sealer.vector(conn, row.agent, place, self._unpack(row.vector))
@@ -113,19 +113,19 @@ class EncryptedRows(RowCodec):
         return self.sealer.keys(conn, scope.agent).asked(query)
 
     def mask(self, conn: sa.Connection, scope: Scope, table: sa.Table, column: str, value: str) -> str:
-        """Return what is stored for a value that is searched for."""
+        """Return the stored form of a value that is searched for."""
         return self.sealer.keys(conn, scope.agent).mask(table.name, column, value)
 
     def terms(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> list[str]:
-        """Return what the word index has for terms, in the same order."""
+        """Return the terms as the word index has them, in the same order."""
         return self.sealer.keys(conn, scope.agent).terms(terms)
 
     def words(self, conn: sa.Connection, agent: str, terms: list[str]) -> list[str]:
-        """Return what the word index holds of a row with these terms."""
+        """Return the entry of the word index for a row with these terms."""
         return self.sealer.keys(conn, agent, make=True).words(terms)
 
     def speakers(self, conn: sa.Connection, scope: Scope, names: list[str]) -> list[str]:
-        """Return stored names of speakers, readable."""
+        """Decrypt names of speakers."""
         keys = self.sealer.keys(conn, scope.agent)
         return sorted(keys.unmask("memories", "speaker", name) for name in names)
 
@@ -136,45 +136,45 @@ class EncryptedRows(RowCodec):
         terms: Sequence[str],
         read: Callable[[Sequence[str]], list[RankingInput]],
     ) -> list[RankingInput]:
-        """Return what ranking sees of rows, readable."""
+        """Read ranking inputs, decrypted."""
         keys = self.sealer.keys(conn, scope.agent)
         return [keys.ranking_input(seen) for seen in read(keys.terms(terms))]
 
     def term_counts(
         self, conn: sa.Connection, scope: Scope, terms: Sequence[str], count: ReadTerms[TermCounts]
     ) -> TermCounts:
-        """Return how common terms are, by their own names."""
-        keys = self.sealer.keys(conn, scope.agent)  # an agent without keys has others each time
+        """Read term counts, by the plain terms."""
+        keys = self.sealer.keys(conn, scope.agent)  # masked differently each time if the agent has no keys
         return keys.term_counts(count(keys.terms(terms)), terms)
 
 
 class Encryption:
-    """Encrypt a database with keys of each agent, and renew these (`ports.Encrypts`)."""
+    """Encrypt a database with keys of each agent, and change these (`ports.Encrypts`)."""
 
     def __init__(self, tables: Tables, cipher: Cipher | None) -> None:
         self._tables = tables
         self.cipher = cipher
 
     def unlock(self, name: str, wanted: str, *, remote: bool) -> None:
-        """Find out how the database is encrypted, and get ready for it; a new one becomes as it is `wanted`.
+        """Set the row codec by the encryption of the database; a new database is encrypted as `wanted`.
 
-        Raises `StoreError` if the key is missing or another one, or the rows are not encrypted and should be.
+        Raises `StoreError` if the key is missing or wrong, or if rows are not encrypted that should be.
         """
         with self._tables.read(None) as conn:
             state = sealing.unlocked(sealing.crypt_of(conn), self.cipher, name)
             used = conn.scalar(sa.select(agents.c.agent).limit(1)) is not None
         if state == sealing.SEALING and wanted != CONVERTING:
-            raise StoreError(f"{name} was being encrypted, and that is not done; `engram crypt init` goes on with it")
+            raise StoreError(f"{name} is only partly encrypted; run `engram crypt init` to continue")
         if not state and wanted == "fields":
             if used:
-                raise StoreError(f"{name} has memories that are not encrypted; `engram crypt init` does that")
+                raise StoreError(f"{name} has memories that are not encrypted; run `engram crypt init` to encrypt them")
             if self.cipher is None:
-                raise StoreError("to encrypt, a key is needed; `engram crypt init` makes one")
+                raise StoreError("encryption needs a key; run `engram crypt init` to create one")
             self._encrypt(self.cipher, READY, used=False)
             state = READY
         if state and remote:
             raise StoreError(
-                f"{name} is encrypted, and a vector database would have its vectors readable; unset `vectors`"
+                f"{name} is encrypted, but a vector database would store its vectors unencrypted; unset `vectors`"
             )
         if state and self.cipher is not None:
             self._use(self.cipher)
@@ -184,7 +184,7 @@ class Encryption:
         self._tables.codec = EncryptedRows(sealer, self._tables.pack_vector, self._tables.unpack_vector)
 
     def _encrypt(self, cipher: Cipher, state: str, *, used: bool = True) -> None:
-        """Say in the database that all of it is encrypted, or is about to be; of a new one nothing is put on record."""
+        """Set the state of encryption in the database; unless it is new, add an audit entry."""
 
         def work(conn: sa.Connection) -> None:
             announce(conn, cipher, state)
@@ -204,12 +204,12 @@ class Encryption:
         return facts | {"unfinished": sum(len(ids) > KEYS for ids in found.values())}
 
     def encrypt(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Seal every row of a database that is not encrypted, or go on with it; how many rows there are.
+        """Encrypt every row of a plain database, or continue an interrupted run; return how many rows there are.
 
-        Nobody else should have it open: they cannot write from the beginning on. Raises `StoreError` without a key.
+        Close the database in other processes before: they cannot write any more. Raises `StoreError` without a key.
         """
         if self.cipher is None:
-            raise StoreError("to encrypt, a key is needed; `engram crypt init` makes one")
+            raise StoreError("encryption needs a key; run `engram crypt init` to create one")
         if not self._tables.codec.encrypted:
             self._encrypt(self.cipher, sealing.SEALING)
             self._use(self.cipher)
@@ -225,7 +225,7 @@ class Encryption:
         return done
 
     def _seal_plain(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row | None:
-        """Encrypt a plain row, and renew its words and tags."""
+        """Encrypt a plain row, and index its words and tags again."""
         if not resealing.is_plain(table, row):
             return None
         if table is memories:
@@ -237,10 +237,10 @@ class Encryption:
     def rekey(
         self, agent: str | None = None, *, index: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> int:
-        """Give agents, or one of them, new data keys, and seal every row with them; how many rows were looked at.
+        """Create new data keys for all agents or one, and encrypt every row with them; return how many were examined.
 
-        It can be stopped and goes on when it is started again; meanwhile rows under either key can be read. `index`
-        renews the keys of masks and words, too, for each agent in one transaction that others have to wait for.
+        It can be interrupted and continued; meanwhile rows with either key can be read. `index` also changes the keys
+        of masks and words, for each agent in one transaction that other writers have to wait for.
         """
         sealer, done = self.codec().sealer, 0
         total = self._tables.look(None, resealing.total)
@@ -259,11 +259,11 @@ class Encryption:
     def codec(self) -> EncryptedRows:
         """Return the codec of an encrypted database. Raises `StoreError` for another one."""
         if not isinstance(self._tables.codec, EncryptedRows):
-            raise StoreError("the fields of this database are not encrypted; `engram crypt init` does that")
+            raise StoreError("the fields of this database are not encrypted; run `engram crypt init` to encrypt them")
         return self._tables.codec
 
     def _renew_key(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:
-        """Add a data key, unless an earlier run did, and has not finished."""
+        """Add a data key, unless an unfinished run has done so."""
         announce(conn, sealer.cipher)
         keys = sealer.read(conn, agent)
         if keys is None:
@@ -279,7 +279,7 @@ class Encryption:
         return codec.encrypt_row(conn, table, codec.decrypt_row(conn, table, row))
 
     def _retire_keys(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:
-        """Remove the data keys that no row is sealed with any more."""
+        """Delete the data keys that no row is encrypted with any more."""
         if agent == sealing.EVERYBODY:
             resealing.renew_settings(conn, self._seal_anew)
         announce(conn, sealer.cipher)
@@ -288,7 +288,7 @@ class Encryption:
         self._tables.note(conn, AuditAction("rekey", agent=agent, target=keys.current))
 
     def _renew_index(self, sealer: Sealer, agent: str, conn: sa.Connection) -> None:
-        """Renew the key of an agent's masks and words, and all that was made with it."""
+        """Replace the index key of an agent, and all masks and words made with it."""
         announce(conn, sealer.cipher)
         old = sealer.keys(conn, agent)
         sealer.add_key(conn, agent, f"x{sealing.number_of(old.index_id) + 1}")
@@ -325,5 +325,5 @@ class Encryption:
 
 
 def announce(conn: sa.Connection, cipher: Cipher, state: str = READY) -> None:
-    """Tell all that have the database open that keys have changed; waits until nobody writes."""
+    """Notify all processes that have the database open of changed keys; waits for running writes."""
     conn.execute(SET, {"name": CRYPT, "value": sealing.announced(cipher, state)})

@@ -1,8 +1,9 @@
-"""Events in SQL tables, kept in the order in which they were committed."""
+"""Events in SQL tables, numbered in the order of commits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -16,7 +17,7 @@ from engram.stores.sql.tables import ENROL, Tables, storable
 
 
 class SqlEvents:
-    """Keep, read and delete events (`ports.KeepsEvents`, `DeletesEvents`, `ListsChanges`)."""
+    """Store, read and delete events (`ports.KeepsEvents`, `DeletesEvents`, `ListsChanges`)."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -33,9 +34,9 @@ class SqlEvents:
         return self._tables.transact(scope, work) if events else []
 
     def insert(self, conn: sa.Connection, scope: Scope, given: Sequence[Event]) -> list[bool]:
-        """Number and insert events in a transaction, once no other transaction adds events to the scope.
+        """Number and insert events in a transaction; other transactions that add events to the scope wait.
 
-        So their numbers rise with their commits.
+        So numbers rise in the order of commits.
         """
         conn.execute(ENROL, {"agent": scope.agent, "at": micros(self._tables.sources.now())})
         conn.execute(sa.select(agents.c.agent).where(agents.c.agent == scope.agent).with_for_update(key_share=True))
@@ -52,7 +53,7 @@ class SqlEvents:
         return fresh
 
     def delete_events(self, scope: Scope, ids: Sequence[str]) -> int:
-        """Delete events by id in one transaction, and record that in events of their own; how many there were."""
+        """Delete events by id in one transaction, and record an event about it; return how many."""
         chosen = self._tables.one_of(events.c.id, storable(ids))
 
         def work(conn: sa.Connection) -> int:
@@ -87,10 +88,10 @@ class SqlEvents:
     def events_of(self, scope: Scope, subjects: Sequence[str]) -> list[Event]:
         """Return all events about these subjects, the oldest first."""
         chosen = self._tables.one_of(events.c.subject, storable(subjects))
-        return self._tables.look(scope, lambda conn: self._chosen(conn, scope, chosen)) if subjects else []
+        return self._tables.look(scope, partial(self._chosen, scope=scope, chosen=chosen)) if subjects else []
 
     def _chosen(self, conn: sa.Connection, scope: Scope, chosen: sa.ColumnElement[bool]) -> list[Event]:
-        """Read the chosen events and sort them here, since a database would rather read all in order."""
+        """Read the chosen events and sort them here, since an ORDER BY can make the database scan all of them."""
         found = self._read(conn, sa.select(events).where(events.c.agent == scope.agent, chosen))
         return sorted(found, key=lambda event: event.seq)
 
@@ -98,7 +99,7 @@ class SqlEvents:
         return [self._tables.codec.event(conn, row) for row in conn.execute(chosen).mappings()]
 
     def changes(self, scope: Scope, after: int, limit: int) -> list[MemoryChange]:
-        """The memories that were stored and deleted after a number, the oldest first."""
+        """Return the memories stored and deleted after a number, the oldest first."""
         m, t = memories.c, tombstones.c
         stored = sa.select(m.seq, m.id, m.created_at).where(m.agent == scope.agent, m.seq > after)
         deleted = sa.select(t.seq, t.memory_id, t.at).where(t.agent == scope.agent, t.seq > after)
@@ -113,7 +114,7 @@ class SqlEvents:
         return self._tables.look(scope, look)
 
     def newest(self, scope: Scope) -> int:
-        """The number of the newest write of a scope, of an event, too; 0 if there is none."""
+        """Return the number of the newest write of a memory or an event; 0 if there is none."""
         highest = [
             sa.select(sa.func.max(t.c.seq)).where(t.c.agent == scope.agent) for t in (memories, tombstones, events)
         ]

@@ -1,9 +1,9 @@
-"""Memories in SQL tables."""
+"""Memories in SQL tables: add, read, search, change and delete."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,7 +13,7 @@ from engram.clock import micros
 from engram.errors import Conflict, Hint, NotFound
 from engram.model import ForgetReceipt, Memory, Receipt
 from engram.ports import AuditAction, Changes, Entry, Event, Filter, Match, Query, RankingInput, Scope, TermCounts
-from engram.ports.values import refuse_foreign
+from engram.ports.arguments import refuse_foreign
 from engram.stores import audit_entries, rekey
 from engram.stores.rows import Row, memory_terms, tag_rows, to_row, vector_rows
 from engram.stores.rules import (
@@ -43,7 +43,7 @@ _BURY = sa.text(
 
 @dataclass(slots=True)
 class _Batch:
-    """The rows that a batch of entries will write, worked out before the first is inserted."""
+    """The rows to write for a batch of entries, computed before the first is inserted."""
 
     fresh: dict[str, tuple[int, Memory, str | None]] = field(default_factory=dict)
     changed: dict[str, tuple[int, Memory, str | None]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Batch:
     vectors: list[Row] = field(default_factory=list)
 
     def of(self, id: str) -> dict[str, tuple[int, Memory, str | None]]:
-        """Return the collection that a known memory is in: new in this batch, or changed."""
+        """Return the dictionary with a known memory: those new in this batch, or those changed."""
         return self.fresh if id in self.fresh else self.changed
 
 
@@ -149,7 +149,7 @@ class Memories:
         return self._tables.look(None, look) if ids else []
 
     def add(self, scope: Scope, entries: Sequence[Entry]) -> list[Receipt]:
-        """Store all entries in one durable transaction; one receipt per entry, in order."""
+        """Store all entries in one durable transaction; return one receipt per entry, in order."""
         self._tables.guard()
         if not entries:
             return []
@@ -175,10 +175,22 @@ class Memories:
         batch = _Batch()
         receipts = [
             self._decide(scope, entry, seq, keys, twins, batch)
-            for entry, seq in zip(entries, numbers, strict=False)  # the numbers of the vectors are left over
+            for entry, seq in zip(entries, numbers, strict=False)  # the numbers for vectors remain
         ]
-        self._carry_out(conn, scope, batch, numbers)
-        self._tables.note(conn, audit_entries.wrote(scope, entries, receipts))
+        tables, fresh = self._tables, batch.fresh.values()
+        tables.refuse_other_dimensions(conn, batch.vectors)
+        for seq, memory, merge_key in batch.changed.values():
+            self._rewrite(conn, memory, seq, merge_key)
+        tables.insert(conn, memories, [to_row(memory, seq, merge_key) for seq, memory, merge_key in fresh])
+        tables.insert(conn, memory_tags, [row for _, memory, _ in fresh for row in tag_rows(memory)])
+        tables.index_memories(conn, [(scope.agent, seq, memory_terms(memory)) for seq, memory, _ in fresh])
+        tables.insert(conn, memory_keys, batch.keys)
+        tables.insert(conn, memory_evidence, batch.evidence)
+        tables.insert(conn, memory_index, [row | {"seq": next(numbers)} for row in batch.vectors])
+        tables.vectors_added(batch.vectors)
+        if batch.events:
+            self._events.insert(conn, scope, batch.events)
+        tables.note(conn, audit_entries.wrote(scope, entries, receipts))
         return receipts
 
     def _known_keys(self, conn: sa.Connection, scope: Scope, entries: Sequence[Entry]) -> dict[str, tuple[str, str]]:
@@ -199,7 +211,7 @@ class Memories:
         keys = [self._tables.codec.mask(conn, scope, memories, "merge_key", key) for key in keys]
         rows = HYDRATE.where(memories.c.agent == scope.agent, self._tables.one_of(memories.c.merge_key, keys))
         if lock:
-            rows = rows.with_for_update(of=memories, key_share=True)  # what belongs to them may come meanwhile
+            rows = rows.with_for_update(of=memories, key_share=True)  # others may add rows that belong to them
         found = [self._tables.codec.decrypt_row(conn, memories, row) for row in conn.execute(rows).mappings()]
         return {row["merge_key"]: (row["seq"], self._tables.codec.to_memory(row)) for row in found}
 
@@ -240,23 +252,8 @@ class Memories:
             batch.keys.append(place | key)
         return receipt
 
-    def _carry_out(self, conn: sa.Connection, scope: Scope, batch: _Batch, numbers: Iterator[int]) -> None:
-        self._tables.refuse_other_dimensions(conn, batch.vectors)
-        for seq, memory, merge_key in batch.changed.values():
-            self._rewrite(conn, memory, seq, merge_key)
-        fresh = batch.fresh.values()
-        self._tables.insert(conn, memories, [to_row(memory, seq, merge_key) for seq, memory, merge_key in fresh])
-        self._tables.insert(conn, memory_tags, [row for _, memory, _ in fresh for row in tag_rows(memory)])
-        self._tables.index_memories(conn, [(scope.agent, seq, memory_terms(memory)) for seq, memory, _ in fresh])
-        self._tables.insert(conn, memory_keys, batch.keys)
-        self._tables.insert(conn, memory_evidence, batch.evidence)
-        self._tables.insert(conn, memory_index, [row | {"seq": next(numbers)} for row in batch.vectors])
-        self._tables.vectors_added(batch.vectors)
-        if batch.events:
-            self._events.insert(conn, scope, batch.events)
-
     def _rewrite(self, conn: sa.Connection, memory: Memory, seq: int, merge_key: str | None) -> None:
-        """Replace what surrounds a memory: its row, its tags, its terms."""
+        """Replace the row, the tags and the terms of a memory."""
         row = self._tables.codec.encrypt_row(conn, memories, to_row(memory, seq, merge_key))
         own = (memories.c.agent == memory.agent, memories.c.id == memory.id)
         conn.execute(memories.update().where(*own).values(row), execution_options=LATER)
@@ -316,7 +313,7 @@ class Memories:
         return receipts
 
     def _forget_events(self, conn: sa.Connection, scope: Scope, graves: Mapping[str, int]) -> None:
-        """Take the events about memories away, and say so to whoever has learned from them."""
+        """Delete the events about memories, and record an event about it."""
         if graves:
             gone = events.delete().where(
                 events.c.agent == scope.agent, self._tables.one_of(events.c.subject, list(graves))
@@ -345,9 +342,9 @@ class Memories:
         return counts
 
     def delete_scope(self, scope: Scope) -> Mapping[str, int]:
-        """Remove all that is kept of a scope, its keys and its name too, in one transaction; how many of each table.
+        """Delete all data of a scope, its keys and its name too, in one transaction; return how many of each table.
 
-        Raises `StoreError`, and nothing has gone from here, if the vector database is away.
+        Raises `StoreError`, and deletes nothing here, if the vector database is unavailable.
         """
         spaces = self._vectors.vector_spaces(scope)
         if self._remote is not None:

@@ -1,4 +1,4 @@
-"""The vectors of memories, mirrored in SQL tables."""
+"""The vectors of memories in SQL tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PUSHED = "pushed:"
 
 
 class VectorMirror:
-    """Keep the vectors of memories by namespace and embedder (`ports.MirrorsVectors`)."""
+    """Store the vectors of memories by namespace and embedder (`ports.MirrorsVectors`)."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -75,7 +75,7 @@ class VectorMirror:
         self._tables.insert(conn, memory_index, [row | {"seq": seq} for seq, row in zip(seqs, fresh, strict=True)])
         self._tables.vectors_added(fresh)
         if any(number > 1 + max(placed.passage for placed in given[id]) for id, number in before.items()):
-            # No number tells which passages went, so that whoever keeps this space has to take it anew.
+            # Deleted passages leave no numbers, so all caches of this space must be rebuilt.
             self._tables.vectors_removed(conn)
             conn.execute(settings.delete().where(settings.c.name == pushed_name(space)), execution_options=LATER)
         return sum(len(given[id]) for id in known)
@@ -135,5 +135,5 @@ def _without_vector(namespace: str, embedder: str) -> sa.ColumnElement[bool]:
 
 
 def pushed_name(space: VectorSpace) -> str:
-    """The setting that says how much of a space the vector database has."""
+    """Return the name of the setting that says how far a space was sent to the vector database."""
     return PUSHED + digest(space.scope.agent, space.namespace, space.embedder)

@@ -1,4 +1,4 @@
-"""Recalls in SQL tables: what they returned, and what became of them."""
+"""Recalls in SQL tables: their results and outcomes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class SqlRecalls:
         self._tables = tables
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
-        """Count that these memories were recalled; written with the next commit, or when it is much."""
+        """Count that these memories were recalled; written with the next commit, or when many are pending."""
         self._tables.guard()
         moment = micros(at)
         self._tables.pending.count({(scope.agent, id): (number, moment) for id, number in Counter(ids).items()})
         self._tables.flush_if_many()
 
     def credit(self, scope: Scope, credit: Credit) -> bool:
-        """Keep what became of a recall and count it for each memory; `False` if that was done before."""
+        """Store the outcome of a recall and count it for each memory; return `False` if its id is known."""
 
         def work(conn: sa.Connection) -> bool:
             fresh = self._credit(conn, scope, credit)
@@ -50,7 +50,7 @@ class SqlRecalls:
         row = self._tables.codec.encrypt_row(conn, recall_events, to_recall(scope, credit))
         if not conn.execute(_CREDIT, row | {"pending": PENDING}).rowcount:
             return False
-        if counts := credit.counts:  # in one order for all, so that nobody waits in a circle
+        if counts := credit.counts:  # always in the same order, to avoid deadlocks
             rows = [{"id": id, "helped": good, "hindered": bad} for id, (good, bad) in sorted(counts.items())]
             conn.execute(COUNT, [{"agent": scope.agent} | row for row in rows])
         return True
@@ -68,7 +68,7 @@ class SqlRecalls:
         return self._tables.look(scope, look)
 
     def log_recall(self, scope: Scope, shown: LoggedRecall) -> None:
-        """Log what a recall returned; written with the next commit, or when it is much."""
+        """Log a recall; written with the next commit, or when many are pending."""
         self._tables.guard()
         with self._tables.pending.lock:
             self._tables.pending.recalls[scope.agent, shown.id] = shown

@@ -1,4 +1,4 @@
-"""A vector database beside the SQL tables: what it has comes from the mirror, which answers when it is away."""
+"""Keep an external vector database in sync with the SQL tables, which are searched when it is unavailable."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from engram.system import batched
 
 _log = logging.getLogger("engram")
 OWED = "pushed:owed"
-"""The setting with the spaces from which the vector database could not be told what was forgotten."""
+"""The setting with the spaces in which deletions could not be sent to the vector database."""
 SPACE = "vector_space"
 SET_ONCE = sa.text("INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT DO NOTHING")
 
 
 class VectorSync:
-    """Search an external vector database and keep it in step with the mirror (`ports.SyncsVectors`)."""
+    """Search an external vector database and keep it in sync with the SQL tables (`ports.SyncsVectors`)."""
 
     def __init__(self, tables: Tables, remote: VectorStore) -> None:
         self._tables = tables
@@ -35,8 +35,8 @@ class VectorSync:
         self._pushed: dict[VectorSpace, set[tuple[str, int]]] = {}
 
     def search(self, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        """Ask the vector database; when it is away, the mirror answers and says so."""
-        if query.among is not None:  # a few memories that are at hand
+        """Search the vector database or, if it is unavailable, the SQL tables, which return `MirrorMatch`."""
+        if query.among is not None:  # a few memories, quicker to compare here
             return self._by_mirror(scope, near, query)
         space, wanted = VectorSpace(scope, near.namespace, near.embedder), query.limit + query.offset
         try:
@@ -53,7 +53,7 @@ class VectorSync:
             scope, lambda conn: self._tables.allowed(conn, scope, query, [match.id for match in found])
         )
         kept = [match for match in found if match.id in allowed]
-        if len(kept) < wanted and not everything:  # a filter that few pass: look at everything
+        if len(kept) < wanted and not everything:  # few pass the filter: search all that do
             return self._by_mirror(scope, near, query)
         return kept[query.offset : wanted]
 
@@ -61,7 +61,7 @@ class VectorSync:
         return self._tables.look(scope, lambda conn: self._tables.search_vectors(conn, scope, near, query))
 
     def _push(self, space: VectorSpace, *, anew: bool = False) -> int:
-        """Hand over what came and went since the last time; how many vectors."""
+        """Send added and deleted vectors since the last time; return how many."""
         name = pushed_name(space)
         v, t, agent = memory_index.c, tombstones.c, space.scope.agent
         here = (v.agent == agent, v.namespace == space.namespace, v.embedder == space.embedder)
@@ -99,7 +99,7 @@ class VectorSync:
         return number
 
     def _is_there(self, space: VectorSpace) -> bool:
-        """Tell whether the vector database still finds the oldest vector."""
+        """Return True if the vector database still finds the oldest vector."""
         v = memory_index.c
         here = (v.agent == space.scope.agent, v.namespace == space.namespace, v.embedder == space.embedder)
         oldest = sa.select(memory_index).where(*here).order_by(v.seq).limit(1)
@@ -129,7 +129,7 @@ class VectorSync:
         self._remote.close()
 
     def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
-        """Hand over what the vector database lacks, or everything `anew`; how many vectors."""
+        """Send missing vectors to the vector database, or all if `anew`; return how many."""
         v = memory_index.c
         everywhere = sa.select(v.agent, v.namespace, v.embedder).distinct()
         owed = [tuple(each) for each in json.loads(self._tables.setting(OWED) or "[]")]
@@ -139,7 +139,7 @@ class VectorSync:
         for number, (agent, namespace, embedder) in enumerate(spaces, start=1):
             space = VectorSpace(Scope(agent), namespace, embedder)
             handed_over = self._push(space, anew=anew)
-            if not anew and not self._is_there(space):  # it was emptied, lost or exchanged
+            if not anew and not self._is_there(space):  # it was emptied, lost or replaced
                 handed_over = self._push(space, anew=True)
             total += handed_over
             if progress is not None:
@@ -149,7 +149,7 @@ class VectorSync:
         return total
 
     def forget(self, spaces: Sequence[VectorSpace]) -> None:
-        """Take what was forgotten out of the vector database now; if it is away, at the next chance."""
+        """Delete vectors of deleted memories from the vector database; if it is unavailable, at the next `sync`."""
         owed = []
         for space in spaces:
             try:

@@ -1,4 +1,4 @@
-"""A store on SQL tables, composed of parts."""
+"""The base of SQL stores, composed of parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engram.stores.sql.tables import Tables
 
 
 class SqlStore:
-    """The methods that SQLite and PostgreSQL share; each is that of a part, listed in `__init__`."""
+    """The methods that SQLite and PostgreSQL share; `__init__` takes each from one of the parts."""
 
     def __init__(self, tables: Tables, remote: VectorStore | None, cipher: Cipher | None) -> None:  # noqa: PLR0915 - a table
         self._tables = tables
@@ -104,11 +104,11 @@ class SqlStore:
         self.rotate = self._encryption.rotate
 
     def touch(self, scope: Scope, ids: Sequence[str], at: datetime) -> None:
-        """Count that these memories were recalled; written with the next commit, or when it is much."""
+        """Count that these memories were recalled; written with the next commit, or when many are pending."""
         self._recalls.touch(scope, ids, at)
 
     def forget(self, scope: Scope, ids: Sequence[str]) -> list[ForgetReceipt]:
-        """Delete memories and all that belongs to them, in one transaction; unknown ids say so."""
+        """Delete memories and all that belongs to them, in one transaction; return one receipt per id, in order."""
         return self._memories.forget(scope, ids)
 
     def check(self) -> list[IntegrityProblem]:
@@ -122,19 +122,19 @@ class SqlStore:
     def destroy(self, scope: Scope) -> Mapping[str, int]:
         """Delete an agent's keys and all its rows, in one transaction; return how many of each table.
 
-        What is left of the rows in free space and logs cannot be decrypted any more. Backups have their own keys.
+        Remains of the rows in free space and logs cannot be decrypted any more. Backups have their own keys.
         """
         self._encryption.codec()
         return self.delete_scope(scope)
 
     def sync(self, *, anew: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
-        """Hand over what the vector database lacks, or everything `anew`; how many vectors."""
+        """Send missing vectors to the vector database, or all if `anew`; return how many."""
         if self._remote is None:
             raise Unsupported("there is no vector database to fill; the setting `vectors` names one")
         return self._remote.sync(anew=anew, progress=progress)
 
     def close(self) -> None:
-        """Write what is pending and release everything; calling it twice is harmless."""
+        """Write pending statistics and release all resources; calling it twice is harmless."""
         try:
             self._tables.close()
         finally:

@@ -1,6 +1,6 @@
-"""Transactions on SQL tables; what differs between SQLite and PostgreSQL is abstract here.
+"""Transactions on SQL tables; methods that differ between SQLite and PostgreSQL are abstract.
 
-What is only counted waits in `pending` for the next commit; who did what goes to the audit trail last of all.
+Statistics wait in `pending` for the next commit; audit entries are written last in each transaction.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from engram.stores.schema import memories, memory_index, memory_stats, memory_ta
 
 R = TypeVar("R")
 ReadTerms = Callable[[Sequence[str]], R]
-"""Read something by terms as the word index has them."""
+"""A function that reads by terms as the word index has them."""
 _log = logging.getLogger("engram")
 WRITE = "engram_write"
 PENDING_ENTRIES = "engram_pending_entries"
 LATER = {"engram_later": True}
-"""For statements whose answer nobody looks at: a distant server may be told together with the next statement."""
+"""Execution option for statements without a needed result: they may be sent together with the next one."""
 PAGE = 500
 HYDRATE = sa.select(memories, memory_stats.c.last_accessed, memory_stats.c.access_count).select_from(
     memories.outerjoin(
@@ -70,7 +70,7 @@ COUNT = sa.text(
 ).execution_options(**LATER)
 MAX_PENDING = 1000
 SHOWN_FOR = timedelta(days=7)
-"""For so long the outcome of a recall can be reported by its id."""
+"""The time for which the outcome of a recall can be reported by its id."""
 _TOUCH = sa.text(
     "INSERT INTO memory_stats (agent, memory_id, last_accessed, access_count) "
     "SELECT agent, id, :at, :n FROM memories WHERE agent = :agent AND id = :id "
@@ -92,7 +92,7 @@ UNSEEN = {"last_accessed": None, "access_count": 0}
 
 
 class Mirrored(NamedTuple):
-    """A vector of the mirror, readable."""
+    """A decrypted vector in the SQL tables."""
 
     memory_id: str
     passage: int
@@ -102,7 +102,7 @@ class Mirrored(NamedTuple):
 
 
 Touches = dict[tuple[str, str], tuple[int, int]]
-"""How often a memory (agent, id) was recalled, and when last."""
+"""Counts and last times of recalls, by memory (agent, id)."""
 
 
 @dataclass(slots=True)
@@ -112,25 +112,25 @@ class Statistics:
     touches: Touches = field(default_factory=dict)
     recalls: dict[tuple[str, str], LoggedRecall] = field(default_factory=dict)
     writing: dict[tuple[str, str], LoggedRecall] = field(default_factory=dict)
-    """On its way to the database, and not there yet."""
+    """Recalls that a running transaction writes."""
     pruned: set[str] = field(default_factory=set)
     """The agents whose old recalls were deleted by this process."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, touches: Mapping[tuple[str, str], tuple[int, int]]) -> None:
-        """Add touches to those that wait."""
+        """Add counts to the pending ones."""
         with self.lock:
             for memory, (number, moment) in touches.items():
                 count, last = self.touches.get(memory, (0, moment))
                 self.touches[memory] = (count + number, max(last, moment))
 
     def get_recall(self, scope: Scope, id: str) -> LoggedRecall | None:
-        """Return a recall that waits or is being written."""
+        """Return a recall that is pending or being written."""
         with self.lock:
             return self.recalls.get((scope.agent, id)) or self.writing.get((scope.agent, id))
 
     def drop_recalls(self, scope: Scope, chosen: Callable[[LoggedRecall], bool]) -> int:
-        """Drop the chosen recalls of a scope that wait; how many."""
+        """Drop chosen pending recalls of a scope; return how many."""
         with self.lock:
             waiting = [key for key, shown in self.recalls.items() if key[0] == scope.agent and chosen(shown)]
             for key in waiting:
@@ -138,20 +138,20 @@ class Statistics:
         return len(waiting)
 
     def drop_scope(self, scope: Scope) -> None:
-        """Drop all that waits for a scope."""
+        """Drop everything pending of a scope."""
         with self.lock:
             self.touches = {key: value for key, value in self.touches.items() if key[0] != scope.agent}
             self.recalls = {key: value for key, value in self.recalls.items() if key[0] != scope.agent}
 
     def begin_recalls(self) -> dict[tuple[str, str], LoggedRecall]:
-        """Take the recalls that wait, to write them."""
+        """Take the pending recalls, to write them."""
         with self.lock:
             taken, self.recalls = self.recalls, {}
             self.writing |= taken
         return taken
 
     def end_recalls(self, taken: Mapping[tuple[str, str], LoggedRecall], *, committed: bool) -> None:
-        """Forget the recalls that were committed, or let them wait again."""
+        """Drop the recalls that were committed, or make them pending again."""
         with self.lock:
             for key in taken:
                 self.writing.pop(key, None)
@@ -159,14 +159,14 @@ class Statistics:
                 self.recalls = {**taken, **self.recalls}
 
     def take_touches(self) -> Touches:
-        """Take the touches that wait, to write them."""
+        """Take the pending counts, to write them."""
         with self.lock:
             taken, self.touches = self.touches, {}
         return taken
 
 
 class RowCodec:
-    """Rows as they are stored in a database that is not encrypted; `EncryptedRows` overrides all of it."""
+    """The row format of a database that is not encrypted; `EncryptedRows` overrides all methods."""
 
     encrypted = False
 
@@ -174,30 +174,30 @@ class RowCodec:
         """Notice changed keys when a transaction begins; `setting` reads how the database is encrypted."""
 
     def announce(self, conn: sa.Connection) -> None:
-        """Tell all that have the database open that keys change in this transaction."""
+        """Notify all processes that have the database open that keys change in this transaction."""
 
     def encrypt_row(self, conn: sa.Connection, table: sa.Table, row: Row) -> Row:
-        """Return a plain row as it is stored."""
+        """Encrypt a row."""
         return row
 
     def encrypt_rows(self, conn: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return plain rows as they are stored."""
+        """Encrypt rows."""
         return rows
 
     def decrypt_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
-        """Return a stored row, readable. Raises `StoreCorrupt` if it is not what was stored."""
+        """Decrypt a row. Raises `StoreCorrupt` if it was changed."""
         return dict(row)
 
     def plain_row(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> Row:
-        """Return a stored row as a database that is not encrypted has it."""
+        """Return a stored row in the form of a database that is not encrypted."""
         return dict(row)
 
     def stored_key(self, conn: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the key of a plain row as it is stored."""
+        """Return the primary key of a plain row as it is stored."""
         return row
 
     def is_sound(self, conn: sa.Connection, table: sa.Table, row: Mapping[Any, Any]) -> bool:
-        """Tell whether a row that has a digest is what was written."""
+        """Return True if the digest of a row matches, or the row has none."""
         return bool(row["digest"] == (seal if table is memories else seal_event)(row))
 
     def memory(self, conn: sa.Connection, row: Mapping[Any, Any]) -> Memory:
@@ -213,7 +213,7 @@ class RowCodec:
         return to_event(row)
 
     def vector(self, conn: sa.Connection, row: Any) -> bytes:
-        """Return the vector in a row of `memory_index`, or nothing if it is damaged."""
+        """Return the vector in a row of `memory_index`; empty if it is damaged."""
         return bytes(row.vector)
 
     def query(self, conn: sa.Connection, scope: Scope, query: Query) -> Query:
@@ -221,19 +221,19 @@ class RowCodec:
         return query
 
     def mask(self, conn: sa.Connection, scope: Scope, table: sa.Table, column: str, value: str) -> str:
-        """Return what is stored for a value that is searched for."""
+        """Return the stored form of a value that is searched for."""
         return value
 
     def terms(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> list[str]:
-        """Return what the word index has for terms, in the same order."""
+        """Return the terms as the word index has them, in the same order."""
         return list(terms)
 
     def words(self, conn: sa.Connection, agent: str, terms: list[str]) -> list[str]:
-        """Return what the word index holds of a row with these terms."""
+        """Return the entry of the word index for a row with these terms."""
         return terms
 
     def speakers(self, conn: sa.Connection, scope: Scope, names: list[str]) -> list[str]:
-        """Return stored names of speakers, readable."""
+        """Decrypt names of speakers."""
         return names
 
     def ranking_inputs(
@@ -243,23 +243,23 @@ class RowCodec:
         terms: Sequence[str],
         read: Callable[[Sequence[str]], list[RankingInput]],
     ) -> list[RankingInput]:
-        """Return what ranking sees of rows, readable; `read` takes the terms as the word index has them."""
+        """Read ranking inputs; `read` takes the terms as the word index has them."""
         return read(terms)
 
     def term_counts(
         self, conn: sa.Connection, scope: Scope, terms: Sequence[str], count: ReadTerms[TermCounts]
     ) -> TermCounts:
-        """Return how common terms are, by their own names; `count` takes the terms as the word index has them."""
+        """Read term counts by the plain terms; `count` takes the terms as the word index has them."""
         return count(terms)
 
 
 class Tables(ABC):
-    """The tables of one database, and its transactions."""
+    """The tables of one database, and its transactions; subclasses add what differs by database."""
 
     driver_errors: tuple[type[Exception], ...] = (sa.exc.DBAPIError,)
-    """Errors of the driver, wrapped by SQLAlchemy or raised by statements sent straight to it."""
+    """Errors of the driver, wrapped by SQLAlchemy or raised by direct statements."""
     overlap = 0
-    """How far write numbers may lag behind others that were committed before them."""
+    """The number by which a write may be below others that were committed before it."""
 
     def __init__(self, engine: sa.Engine, sources: Sources) -> None:
         self.engine = engine
@@ -271,33 +271,33 @@ class Tables(ABC):
 
     @abstractmethod
     def number(self, conn: sa.Connection, count: int) -> list[int]:
-        """So many write numbers that nobody else has, rising."""
+        """Return `count` unique write numbers, ascending."""
 
     @abstractmethod
     def one_of(self, column: sa.ColumnElement[Any], values: Sequence[str]) -> sa.ColumnElement[bool]:
-        """The condition that a column has one of the values, all of them in one parameter."""
+        """Return the condition that a column has one of the values, which are bound as one parameter."""
 
     @abstractmethod
     def index_words(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
+        """Add rows (agent, seq, terms) to the word index."""
 
     @abstractmethod
     def unindex_words(self, conn: sa.Connection, agent: str, seqs: Sequence[int]) -> None:
-        """Make rows unfindable."""
+        """Remove rows from the word index."""
 
     @abstractmethod
     def search_words(self, conn: sa.Connection, scope: Scope, terms: list[str], query: Query) -> list[Match]:
-        """The rows of a scope that hold any of the terms, best first."""
+        """Return the rows of a scope that hold any of the terms, best first."""
 
     @abstractmethod
     def search_vectors(self, conn: sa.Connection, scope: Scope, near: Placed, query: Query) -> list[Match]:
-        """The rows of a scope nearest to a vector, best first."""
+        """Return the rows of a scope nearest to a vector, best first."""
 
     @abstractmethod
     def neighbours(
         self, conn: sa.Connection, scope: Scope, ids: Sequence[str], reach: int, terms: Sequence[str]
     ) -> list[RankingInput]:
-        """These rows and their neighbours in their sessions, each with its length and its counts of the terms."""
+        """Return these rows and their neighbours in their sessions, with their lengths and counts of the terms."""
 
     @abstractmethod
     def term_counts(self, conn: sa.Connection, scope: Scope, terms: Sequence[str]) -> TermCounts:
@@ -308,71 +308,71 @@ class Tables(ABC):
         """Return the error of `engram.errors` for one of the driver."""
 
     def enter(self, conn: sa.Connection, scope: Scope | None) -> None:
-        """Called when a transaction begins: it is about this scope, or about all of them."""
+        """Restrict a new transaction to a scope, or allow all."""
 
     @abstractmethod
     def empty_words(self, conn: sa.Connection) -> None:
-        """Make every row unfindable, also when the index is damaged."""
+        """Empty the word index, even if it is damaged."""
 
     @abstractmethod
     def word_marks(self, conn: sa.Connection) -> Iterator[tuple[int, object]]:
-        """Read the word index: for each row its number, and a mark of its terms."""
+        """Read the word index: for each row its number and a value that represents its terms, to compare in checks."""
 
     @abstractmethod
     def word_mark(self, agent: str, terms: list[str]) -> object:
-        """The mark that the index should have for a row."""
+        """Return the value that `word_marks` should yield for a row."""
 
     @abstractmethod
     def append_audit(self, conn: sa.Connection, entries: Sequence[audit_entries.Sealing]) -> None:
-        """Put entries at the end of the audit trail; nobody else can do that before this transaction ends."""
+        """Append entries to the audit trail, and lock it until this transaction ends."""
 
     def as_owner(self, conn: sa.Connection) -> None:
-        """Work with the right to remove entries of the audit trail, for the rest of the transaction."""
+        """Acquire the right to delete entries of the audit trail, for the rest of the transaction."""
 
     @abstractmethod
     def facts(self, conn: sa.Connection) -> Mapping[str, str | int | float | None]:
-        """Return facts about the database: its place, size and schema."""
+        """Return facts about the database: its location, size and schema."""
 
     @abstractmethod
     def advance_sequence(self, conn: sa.Connection, last: int) -> None:
-        """Number the next writes higher than `last`."""
+        """Make the numbers of new writes higher than `last`."""
 
     def epoch(self, conn: sa.Connection) -> str:
-        """Changes when write numbers no longer tell what is new."""
+        """Return the epoch; it changes when caches cannot be updated by write numbers and must be dropped."""
         return ""
 
     def vectors_added(self, rows: Sequence[Row]) -> None:
-        """Called when vectors were added to the mirror."""
+        """Hook: vectors were added."""
 
     def vectors_removed(self, conn: sa.Connection) -> None:
-        """Called when vectors are taken from memories that stay."""
+        """Hook: vectors were deleted whose memories still exist."""
 
     def after_write(self) -> None:
-        """Called after each commit."""
+        """Hook: a transaction was committed."""
 
     @abstractmethod
     def refuse_plain_rows(self, conn: sa.Connection) -> None:
-        """Make the database refuse plain rows from now on, whoever writes them."""
+        """Add triggers or constraints to the database that refuse rows that are not encrypted."""
 
     def scrub_files(self) -> None:
-        """Leave nothing of what rows were before in the database's files, as far as that is in our hands."""
+        """Remove old versions of rows from the database's files, as far as possible."""
 
     def crypt_setting(self, conn: sa.Connection, *, writing: bool = False) -> str | None:
         """Read the setting that says how the database is encrypted."""
         return sealing.crypt_of(conn, writing=writing)
 
     def pack_vector(self, vector: bytes) -> bytes:
-        """A sealed vector as the database can hold it."""
+        """Pack an encrypted vector in the form that the database can hold."""
         return vector
 
     def unpack_vector(self, vector: bytes) -> bytes:
-        """The inverse of `pack_vector`."""
+        """Unpack an encrypted vector."""
         return vector
 
-    # Dialect hooks with a common answer ----------------------------------------------------------
+    # Hooks with a default ------------------------------------------------------------------------
 
     def enrol(self, conn: sa.Connection, scope: Scope, count: int) -> list[int]:
-        """Make sure that the agent is known; so many write numbers."""
+        """Add the agent if it is new, and return `count` write numbers."""
         conn.execute(ENROL, {"agent": scope.agent, "at": micros(self.sources.now())})
         return self.number(conn, count)
 
@@ -387,7 +387,7 @@ class Tables(ABC):
         return neighbours.speakers(conn, scope)
 
     def allowed(self, conn: sa.Connection, scope: Scope, query: Query, ids: list[str] | None) -> frozenset[str]:
-        """Return the ids that pass the filter: of all, or of these."""
+        """Return the ids that pass the filter, of all or of these."""
         passing = sa.select(memories.c.id).where(*self.conditions(scope, query))
         if ids is not None:
             passing = passing.where(self.one_of(memories.c.id, ids))
@@ -405,12 +405,12 @@ class Tables(ABC):
         return frozenset(vector_key(id, passage) for id, passage in conn.execute(passing))
 
     def before_forget(self, conn: sa.Connection, scope: Scope, ids: Sequence[str]) -> None:
-        """Called before memories are deleted."""
+        """Hook: memories are about to be deleted."""
 
     # Rows ----------------------------------------------------------------------------------------
 
     def conditions(self, scope: Scope, query: Query) -> list[sa.ColumnElement[bool]]:
-        """The WHERE clause of a search."""
+        """Return the WHERE clause of a search."""
         clauses = filter_conditions(scope, query.where)
         return clauses if query.among is None else [*clauses, self.one_of(memories.c.id, sorted(query.among))]
 
@@ -420,7 +420,7 @@ class Tables(ABC):
             conn.execute(table.insert(), self.codec.encrypt_rows(conn, table, rows), execution_options=LATER)
 
     def refuse_other_dimensions(self, conn: sa.Connection, rows: Sequence[Row]) -> None:
-        """Raise `InvalidInput` if a vector is not as long as those it would be compared with."""
+        """Raise `InvalidInput` if a vector has another length than those in its space."""
         v, known = memory_index.c, {}
         for row in rows:
             space = (row["agent"], row["namespace"], row["embedder"])
@@ -433,7 +433,7 @@ class Tables(ABC):
                 )
 
     def index_memories(self, conn: sa.Connection, rows: Sequence[tuple[str, int, list[str]]]) -> None:
-        """Make rows (agent, seq, terms) findable by their terms."""
+        """Add rows (agent, seq, terms) to the word index."""
         self.index_words(conn, [(agent, seq, self.codec.words(conn, agent, terms)) for agent, seq, terms in rows])
 
     def reindex(self, conn: sa.Connection, memory: Memory, seq: int) -> None:
@@ -445,11 +445,11 @@ class Tables(ABC):
         self.index_memories(conn, [(memory.agent, seq, memory_terms(memory))])
 
     def mirrored(self, conn: sa.Connection, chosen: sa.Select[Any]) -> list[Mirrored]:
-        """The vectors in rows of `memory_index`, readable."""
+        """Yield the decrypted vectors in rows of `memory_index`."""
         return [self.mirrored_row(conn, row) for row in conn.execute(chosen)]
 
     def mirrored_row(self, conn: sa.Connection, row: Any) -> Mirrored:
-        """The vector in one row of `memory_index`, readable."""
+        """Return the decrypted vector in one row of `memory_index`."""
         return Mirrored(row.memory_id, row.passage, row.seq, row.dim, self.codec.vector(conn, row))
 
     # Settings ------------------------------------------------------------------------------------
@@ -477,7 +477,7 @@ class Tables(ABC):
     # Transactions --------------------------------------------------------------------------------
 
     def note(self, conn: sa.Connection, action: AuditAction) -> None:
-        """Record an action in the audit trail together with what this transaction does."""
+        """Add an audit entry to this transaction."""
         conn.get_execution_options()[PENDING_ENTRIES].actions.append(action)
 
     @contextmanager
@@ -488,7 +488,7 @@ class Tables(ABC):
                 try:
                     yield conn
                 finally:
-                    if self._closed and not conn.invalidated:  # meanwhile, by another thread: the pool is gone
+                    if self._closed and not conn.invalidated:  # closed by another thread meanwhile
                         conn.detach()
         except self.driver_errors as error:
             raise self.translate(error) from error
@@ -498,12 +498,12 @@ class Tables(ABC):
             ) from error
 
     def turn(self) -> AbstractContextManager[None]:
-        """Within it, a thread may begin to write."""
+        """Wait for the turn of this thread to write."""
         return nullcontext()
 
     @contextmanager
     def read(self, scope: Scope | None) -> Iterator[sa.Connection]:
-        """One consistent view of the database, about one scope, or about all of them."""
+        """Open a read transaction with a consistent view, on one scope or all."""
         self.guard()
         with self.connection() as conn, conn.begin():
             self.enter(conn, scope)
@@ -511,18 +511,18 @@ class Tables(ABC):
             yield conn
 
     def look(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        """The result of some reading in one transaction; a store may try it again."""
+        """Run reads in one transaction and return their result; they may be retried."""
         with self.read(scope) as conn:
             return work(conn)
 
     def transact(self, scope: Scope | None, work: Callable[[sa.Connection], R]) -> R:
-        """The result of some work in one transaction; a store may try it again."""
+        """Run work in one write transaction and return its result; it may be retried."""
         with self.write(scope) as conn:
             return work(conn)
 
     @contextmanager
     def write(self, scope: Scope | None) -> Iterator[sa.Connection]:
-        """One durable transaction: committed when the block ends, undone when it raises."""
+        """Open a durable transaction: committed when the block ends, rolled back when it raises."""
         self.guard()
         entries, committed = audit_entries.PendingEntries(), False
         with self.turn():
@@ -541,9 +541,9 @@ class Tables(ABC):
             self.after_write()
 
     def finish(self, conn: sa.Connection) -> Touches:
-        """Write what waits, and last of all, once, what was done; return the touches, in case they are undone.
+        """Write pending statistics and, last, the audit entries; return the counts, in case of a rollback.
 
-        The end of the audit trail is what all writers wait for, so nothing else may be waited for after it.
+        Appending to the audit trail blocks all other writers, so it must come last.
         """
         entries: audit_entries.PendingEntries = conn.get_execution_options()[PENDING_ENTRIES]
         if entries.closed:
@@ -556,12 +556,12 @@ class Tables(ABC):
         return touches
 
     def _write_statistics(self, conn: sa.Connection) -> Touches:
-        """Write what waits, of any agent; return the touches, in case they are undone."""
+        """Write pending statistics of all agents; return the counts, in case of a rollback."""
         if recalls := self.pending.begin_recalls():
             self._write_recalls(conn, recalls)
         touches = self.pending.take_touches()
         if touches:
-            self.enter(conn, None)  # they may be about anybody
+            self.enter(conn, None)  # they belong to any agent
             rows = [{"agent": a, "id": id, "n": n, "at": at} for (a, id), (n, at) in sorted(touches.items())]
             conn.execute(_TOUCH, rows)
         return touches
@@ -579,18 +579,18 @@ class Tables(ABC):
             self.pending.pruned |= set(fresh)
 
     def flush(self) -> None:
-        """Write what waits, with an empty transaction."""
+        """Write pending statistics in a transaction of their own."""
         self.transact(None, lambda conn: None)
 
     def flush_if_many(self) -> None:
-        """Write what waits, if it is much; a failure is only logged."""
+        """Write pending statistics if there are many; a failure is only logged."""
         if max(len(self.pending.touches), len(self.pending.recalls)) > MAX_PENDING:
             self._try_flush()
 
     def _try_flush(self) -> None:
         try:
             self.flush()
-        except StoreError as error:  # a statistic must not cost anybody the memories that were found
+        except StoreError as error:  # a recall must not fail because of statistics
             _log.warning("some access counts were not written: %s", error)
 
     def guard(self) -> None:
@@ -602,12 +602,12 @@ class Tables(ABC):
             self._pid = os.getpid()
 
     def after_fork(self) -> None:
-        """Leave the parent's connections, locks and pending counts alone and start with new ones."""
+        """Replace connections, locks and pending counts in a forked process, without touching its parent's."""
         self.pending = Statistics(pruned=self.pending.pruned)
         self.engine.dispose(close=False)
 
     def close(self) -> None:
-        """Write what waits and release all connections; calling it twice is harmless."""
+        """Write pending statistics and release all connections; calling it twice is harmless."""
         if self._closed:
             return
         if self._pid != os.getpid():
@@ -621,7 +621,7 @@ class Tables(ABC):
 
 
 def filter_conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool]]:
-    """The WHERE clause of a filter; the scope always leads it."""
+    """Return the WHERE clause of a filter, which begins with the scope."""
     m = memories.c
     clauses: list[sa.ColumnElement[bool]] = [m.agent == scope.agent]
     if where.kinds:
@@ -648,7 +648,7 @@ def filter_conditions(scope: Scope, where: Filter) -> list[sa.ColumnElement[bool
 
 
 def storable(values: Sequence[str]) -> list[str]:
-    """The values that a database can hold at all; no row has any other."""
+    """Return the values that a database can store; no row has any of the others."""
     return [value for value in values if isinstance(value, str) and _UNSTORABLE.search(value) is None]
 
 

@@ -1,1 +1,1 @@
-"""Nearest-neighbour indexes, derived from the mirrored vectors."""
+"""Vector indexes: exact and approximate search in this process, and adapters of external vector databases."""

@@ -28,11 +28,11 @@ from engram.stores.vectors.remote import (
 _EXTRA = "chroma"
 _Turn = Callable[[], AbstractContextManager[None]]
 
-_OPENING = threading.Lock()  # clients of one path share their insides, which two threads must not make at once
+_OPENING = threading.Lock()  # clients of one path share state, which two threads must not create at once
 
 
 def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
-    """The store at `chroma:PATH` or `chroma+http(s)://[KEY@]HOST[:PORT][?tenant=…&database=…]`, not connected yet.
+    """Open the store at `chroma:PATH` or `chroma+http(s)://[KEY@]HOST[:PORT][?tenant=…&database=…]`, lazily.
 
     Raises `InvalidInput` for another URL, and `MissingExtra` if the client is not installed.
     """
@@ -52,7 +52,7 @@ class _Chroma:
     batch = 1000
     most = 10_000
     small = 256
-    """So many candidates are compared one by one."""
+    """The number of candidates up to which all are compared."""
 
     def __init__(self, connect: Callable[[Any, VectorAddress], Any], address: VectorAddress, turn: _Turn) -> None:
         chromadb = load("chromadb", _EXTRA)
@@ -89,7 +89,7 @@ class _Chroma:
             )
 
     def nearest(self, name: str, scope: str, vector: list[float], k: int, keys: list[str] | None) -> list[Match]:
-        """Exact for few candidates: after updates, Chroma's graph no longer reaches every point it holds."""
+        """Search; exactly among few candidates, since Chroma's graph does not reach every point after updates."""
         wanted = max(k, self.small)
         if keys is None:
             with self._turn():
@@ -148,9 +148,9 @@ def _sessions(client: Any) -> list[Any]:
 
 @contextmanager
 def _turn(path: str) -> Iterator[None]:
-    """One process at a time: those that open or write at once meet half-made tables and locks nobody waits for.
+    """Lock a database folder: processes that open or write at once would find incomplete tables and fail on locks.
 
-    An empty SQLite file beside the folder is the lock, because every system can lock one and lets go of it when a
+    The lock is on an empty SQLite file beside the folder, because every system supports it and releases it when a
     process dies.
     """
     with closing(sqlite3.connect(f"{path}.lock", timeout=TIMEOUT, isolation_level=None)) as lock:
@@ -164,9 +164,9 @@ def _embedded(chromadb: Any, path: str) -> Any:
 
 
 def _server(chromadb: Any, address: VectorAddress) -> Any:
-    """A client that gives up in time: Chroma's own waits for ever, so its first calls are made for it.
+    """Make a client with timeouts: Chroma's own has none during its first calls, so these are made before.
 
-    One that finds no database leaves its connection open for good, so that is asked first, too.
+    A client that finds no database never closes its connection, so that is checked before, too.
     """
     httpx = load("httpx", _EXTRA)
     secure, headers = address.transport == "https", _headers(address)
@@ -192,7 +192,7 @@ def _server(chromadb: Any, address: VectorAddress) -> Any:
 
 
 def _settings(**given: Any) -> Any:
-    """No telemetry, and nothing from a file that happens to be called .env."""
+    """Return settings without telemetry, and without reading a .env file."""
     return load("chromadb.config", _EXTRA).Settings(_env_file=None, anonymized_telemetry=False, **given)
 
 

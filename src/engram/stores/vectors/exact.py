@@ -12,7 +12,7 @@ from engram.errors import InvalidInput
 from engram.ports import Match, Matrix, Vector, VectorSpace
 
 FEW = 32_768
-"""Rows that one thread multiplies about as fast as several on an idle machine, and much faster on a busy one."""
+"""The number of rows that one thread multiplies about as fast as several, and much faster on a busy machine."""
 
 
 class ExactVectors:
@@ -24,7 +24,7 @@ class ExactVectors:
         self._lock = threading.Lock()
 
     def add(self, space: VectorSpace, ids: Sequence[str], vectors: Matrix) -> None:
-        """Put vectors in; an id that is there already is replaced."""
+        """Add vectors; those of existing ids are replaced."""
         if len(ids) == 0:
             return
         with self._lock:
@@ -33,30 +33,30 @@ class ExactVectors:
             self._vector_spaces[space].put(ids, vectors)
 
     def search(self, space: VectorSpace, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
-        """The k most similar, best first, similarity in [0, 1]; only `among` these ids if given."""
+        """Return the k most similar, best first, with similarities in [0, 1]; only `among` these ids if given."""
         with self._lock:
             rows = self._vector_spaces.get(space)
             return [] if rows is None or k <= 0 else rows.nearest(vector, k, among)
 
     def remove(self, space: VectorSpace, ids: Sequence[str]) -> None:
-        """Take vectors out; unknown ids are ignored."""
+        """Remove vectors; unknown ids are ignored."""
         with self._lock:
             if rows := self._vector_spaces.get(space):
                 rows.drop(ids)
 
     def clear(self, space: VectorSpace) -> None:
-        """Forget a whole space; it is filled again from the mirrored vectors."""
+        """Remove a whole space; it is filled again from the store."""
         with self._lock:
             self._vector_spaces.pop(space, None)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         with self._lock:
             self._vector_spaces.clear()
 
 
 class Rows:
-    """The vectors of one space, packed without holes; a removed row is filled by the last one."""
+    """The vectors of one space in one matrix without gaps; the last row replaces a removed one."""
 
     def __init__(self, dim: int) -> None:
         self._matrix: Matrix = np.empty((64, dim), dtype=np.float32)
@@ -64,7 +64,7 @@ class Rows:
         self._position: dict[str, int] = {}
 
     def put(self, ids: Sequence[str], vectors: Matrix) -> None:
-        """Add or replace; the last of equal ids counts."""
+        """Add or replace rows; the last of equal ids counts."""
         self._refuse_other_lengths(vectors.shape[1])
         latest = {id: row for row, id in enumerate(ids)}
         first, fresh = len(self._ids), [id for id in latest if id not in self._position]
@@ -76,7 +76,7 @@ class Rows:
         self._written(positions)
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Take out what is there of these."""
+        """Remove those of these ids that exist."""
         for id in ids:
             position = self._position.pop(id, None)
             if position is None:
@@ -89,7 +89,7 @@ class Rows:
                 self._written(np.array([position]))
 
     def nearest(self, vector: Vector, k: int, among: frozenset[str] | None) -> list[Match]:
-        """The k most similar, best first."""
+        """Return the k most similar, best first."""
         self._refuse_other_lengths(len(vector))
         positions = None if among is None else self._positions(among)
         return self._compare(vector, k, positions)
@@ -98,16 +98,17 @@ class Rows:
         return np.array(sorted(self._position[id] for id in ids if id in self._position), dtype=np.intp)
 
     def _compare(self, vector: Vector, k: int, positions: NDArray[np.intp] | None) -> list[Match]:
-        """Compare with every row, or with these."""
+        """Compare with all rows, or with these."""
         matrix = self._matrix[: len(self._ids)] if positions is None else self._matrix.take(positions, axis=0)
-        similarity = product(matrix, vector)
-        order = _largest(similarity, k)
+        # A small one in one thread, as starting the threads of BLAS would take longer.
+        similarity = np.vecdot(matrix, vector) if len(matrix) <= FEW else matrix @ vector
+        order = np.argsort(-similarity, kind="stable") if k >= len(similarity) else _largest(similarity, k)
         picked = order if positions is None else positions[order]
         scores = np.clip(similarity[order], 0, 1)
         return [Match(self._ids[p], s) for p, s in zip(picked.tolist(), scores.tolist(), strict=True)]
 
     def _written(self, positions: NDArray[np.intp]) -> None:
-        """Called when rows changed."""
+        """Hook: rows were written."""
 
     def _refuse_other_lengths(self, dim: int) -> None:
         if dim != self._matrix.shape[1]:
@@ -122,13 +123,6 @@ class Rows:
             self._matrix = grown
 
 
-def product(matrix: Matrix, vector: Vector) -> NDArray[np.float32]:
-    """A matrix times a vector. For a small one, waking the threads of the library takes longer than the work."""
-    return np.asarray(np.vecdot(matrix, vector) if len(matrix) <= FEW else matrix @ vector)
-
-
 def _largest(values: NDArray[np.float32], k: int) -> NDArray[np.intp]:
-    if k >= len(values):
-        return np.argsort(-values, kind="stable")
     top = np.argpartition(-values, k)[:k]
     return top[np.argsort(-values[top], kind="stable")]

@@ -1,9 +1,8 @@
-"""Nearest neighbours in this process at any size: exact while that is fastest, then by bit codes, scored exactly.
+"""Nearest neighbours in this process: exact up to some size, then candidates by bit codes, which are scored exactly.
 
-A bit says on which side of a plane through the centre of all vectors a vector lies. Vectors that differ in few of 768
-bits are probably similar; those that differ in the fewest are compared exactly. Nothing has to be built, a new vector
-is there at once, a removed one is gone, and a filter is a mask. `benchmarks/vectors.py` compares it with the
-alternatives.
+Each bit says on which side of a plane through the centre of all vectors a vector lies. Vectors that differ in few of
+768 bits are probably similar; those that differ in the fewest are compared exactly. There is no index to build:
+vectors are added and removed at once, and a filter is a mask. `benchmarks/vectors.py` compares it with alternatives.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engram.ports import Match, Matrix, Vector
-from engram.stores.vectors.exact import ExactVectors, Rows, product
+from engram.stores.vectors.exact import ExactVectors, Rows
 
 MANY = 32_768
-"""Up to so many rows are compared one by one."""
+"""The number of rows up to which all are compared."""
 
 COMPARED = 2_000
 PER_WANTED = 20
-"""How many rows are compared exactly: so many in any case, and so many for each one that is wanted."""
+"""The number of rows that are compared exactly: a minimum, and a number for each result."""
 
 VERY_MANY = 262_144
-"""Of more rows than that, half of the bits are read first."""
+"""The number of rows above which half of the bits are read first."""
 PER_COMPARED, TENTH = 6, 10
-"""How many rows the first half of the bits leaves: so many for each one compared, and a tenth in any case."""
+"""The number of rows kept after the first half of the bits: per row to compare, and at least a tenth of all."""
 
 PAGE = 8_192
 Codes = NDArray[np.uint64]
@@ -36,14 +35,14 @@ Positions = NDArray[np.intp]
 
 
 class LocalVectors(ExactVectors):
-    """The `VectorStore` that a database has beside it unless another one is named."""
+    """The default `VectorStore`, in this process."""
 
     def __init__(self, many: int = MANY, compared: int = COMPARED, very_many: int = VERY_MANY) -> None:
         super().__init__(lambda dim: CodedRows(dim, many, compared, very_many))
 
 
 class CodedRows(Rows):
-    """Rows that have bit codes once there are many of them."""
+    """Rows with bit codes once there are many of them."""
 
     def __init__(self, dim: int, many: int, compared: int, very_many: int) -> None:
         super().__init__(dim)
@@ -53,7 +52,7 @@ class CodedRows(Rows):
         self._codes: Codes = np.empty((-(-2 * dim // 64), 0), dtype=np.uint64)
 
     def nearest(self, vector: Vector, k: int, among: frozenset[str] | None) -> list[Match]:
-        """The k most similar, best first."""
+        """Return the k most similar, best first."""
         self._refuse_other_lengths(len(vector))
         chosen = None if among is None else self._positions(among)
         compared = max(self._compared, PER_WANTED * k)
@@ -65,19 +64,19 @@ class CodedRows(Rows):
         return self._compare(vector, k, close if chosen is None else chosen[close])
 
     def _close(self, vector: Vector, chosen: Positions | None, rows: int, count: int) -> Positions:
-        """Return the rows, of all or of the chosen ones, that differ in the fewest bits: about so many."""
+        """Return about `count` rows, of all or of the chosen ones, that differ in the fewest bits."""
         (code,) = self._encode(vector[None, :]).T
         words = range(len(code))
         if rows <= self._very_many:
             return _fewest(self._differing(code, words, chosen), count)
-        # Half of the bits, of both kinds, rule most rows out; the other half is read for the rest only.
+        # Half of the bits, of both kinds, exclude most rows; the other half is read for the rest only.
         distance = self._differing(code, words[::2], chosen)
         kept = _fewest(distance, max(PER_COMPARED * count, rows // TENTH))
         others = self._differing(code, words[1::2], kept if chosen is None else chosen[kept])
         return kept[_fewest(distance[kept] + others, count)]
 
     def _differing(self, code: NDArray[np.uint64], words: range, rows: Positions | None) -> Distances:
-        """In how many bits of these words each row differs, of all or of some."""
+        """Count the bits of these words in which each row, of all or of some, differs."""
         distance = np.zeros(len(self._ids) if rows is None else len(rows), dtype=np.uint16)
         for word in words:
             known = self._codes[word, : len(self._ids)]
@@ -90,7 +89,7 @@ class CodedRows(Rows):
             self._codes[:, positions] = self._encode(self._matrix[positions])
 
     def _keep_coded(self) -> None:
-        """Code all rows the first time, and again when there are so many more that the centre may have moved."""
+        """Compute the codes of all rows at first, and again after many more rows, since the centre may have moved."""
         if 0 < len(self._ids) < 4 * self._coded:
             return
         self._coded = len(self._ids)
@@ -107,10 +106,10 @@ class CodedRows(Rows):
             self._codes = grown
 
     def _encode(self, vectors: Matrix) -> Codes:
-        """Codes of rows, one column each: a bit for each dimension as it is, and for each of another set of axes."""
+        """Compute the codes of rows, one column each: a bit for each dimension and each axis of a rotated basis."""
         centred = vectors - self._centre
         turn = _turn(vectors.shape[1])
-        turned = product(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
+        turned = np.vecdot(turn.T, centred[0])[None, :] if len(centred) == 1 else centred @ turn
         bits = np.concatenate([centred, turned], axis=1) > 0
         packed = np.packbits(bits, axis=1)
         padding = -packed.shape[1] % 8
@@ -118,16 +117,16 @@ class CodedRows(Rows):
 
 
 def _fewest(distance: Distances, count: int) -> Positions:
-    """Return the positions of the smallest distances: so many, and all that equal the last of them."""
+    """Return the positions of the `count` smallest distances, and of all that equal the last of them."""
     within = np.searchsorted(np.bincount(distance).cumsum(), count)
     return np.flatnonzero(distance <= within)
 
 
 @lru_cache(maxsize=8)
 def _turn(dim: int) -> Matrix:
-    """Another set of axes, the same every time: each one at random, at right angles to those before it.
+    """Return a random orthogonal basis, always the same.
 
-    LAPACK does the same, but on a busy machine its threads wait for each other for seconds.
+    Not by LAPACK, whose threads wait for each other for seconds on a busy machine.
     """
     axes = np.random.default_rng(dim).standard_normal((dim, dim)).T.copy()
     for n in range(dim):

@@ -28,9 +28,9 @@ _ID_BYTES = 512
 
 
 def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
-    """The store at `milvus:PATH.db` or `milvus+http(s)://[USER:PASSWORD@ or TOKEN@]HOST[:PORT][/DATABASE]`.
+    """Open the store at `milvus:PATH.db` or `milvus+http(s)://[USER:PASSWORD@ or TOKEN@]HOST[:PORT][/DATABASE]`.
 
-    Not connected yet. Raises `InvalidInput` for another URL, and `MissingExtra` if the client is not installed.
+    It does not connect yet. Raises `InvalidInput` for another URL, and `MissingExtra` if the client is not installed.
     """
     address = parse(url, "milvus", (), api_key)
     if not address.transport and folder(address, "milvus", "milvus:vectors.db").suffix != ".db":
@@ -52,12 +52,12 @@ class _Milvus:
         _quiet()
         self._lite = None if address.transport else str(folder(address, "milvus", "milvus:vectors.db"))
         self._client = _connect(self._pymilvus.MilvusClient, address, self._lite)
-        # Two threads that write to Lite first make one collection, or its log, twice: one at a time.
+        # Serialized, since two first writes to Lite would create one collection, or its log, twice.
         self._turn: AbstractContextManager[Any] = nullcontext() if self._lite is None else _Lite.lock
 
     def dimension(self, name: str) -> int | None:
         if not self._client.has_collection(name, timeout=TIMEOUT) or not self._client.list_indexes(name):
-            return None  # without an index it is not finished: somebody is making it, or was stopped
+            return None  # without an index it is incomplete: another process is creating it, or was interrupted
         fields = self._client.describe_collection(name, timeout=TIMEOUT)["fields"]
         self._client.load_collection(name, timeout=TIMEOUT)
         return next(int(field["params"]["dim"]) for field in fields if field["name"] == "vector")
@@ -142,7 +142,7 @@ def _connect(client: Any, address: VectorAddress, lite: str | None) -> Any:
 
 
 def _filter(scope: str, keys: list[str] | None) -> str:
-    """Text, because Milvus Lite has no parameters; a scope name is hexadecimal and a key is a UUID, nobody's words."""
+    """Build a filter as text, as Milvus Lite has no parameters; scope names (hexadecimal) and keys (UUIDs) are safe."""
     if keys is None:
         return f'scope == "{scope}"'
     listed = ", ".join(f'"{key}"' for key in keys)
@@ -150,9 +150,9 @@ def _filter(scope: str, keys: list[str] | None) -> str:
 
 
 def _quiet() -> None:
-    """Let the client log like any library; by itself it prints every error that it raises on standard error."""
+    """Stop the client from printing every error to standard error; it logs them like other libraries."""
     for name in ("pymilvus", "pymilvus.milvus_client", "milvus_lite"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [logging.NullHandler()]
         logger.propagate = True
-    logging.getLogger("grpc").addHandler(logging.NullHandler())  # Milvus Lite lacks calls that its client tries
+    logging.getLogger("grpc").addHandler(logging.NullHandler())  # Milvus Lite lacks calls of its client

@@ -1,4 +1,4 @@
-"""Vectors in a PostgreSQL with pgvector that is not the database of the memories; uses its driver only here."""
+"""Vectors in a PostgreSQL database with pgvector other than that of the memories."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from engram.stores.vectors.remote import (
 
 _EXTRA = "postgres"
 _INDEXED = 2_000
-"""Up to so many dimensions pgvector's HNSW index takes."""
+"""The most dimensions that pgvector's HNSW index supports."""
 
 
 def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
-    """The store at `pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE`, not connected yet; `api_key` is the password.
+    """Open the store at `pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE`, lazily; `api_key` is the password.
 
     Raises `InvalidInput` for another URL, and `MissingExtra` if the driver is not installed.
     """
@@ -36,7 +36,7 @@ def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
 
 
 class _PgVector:
-    """A table for each collection, with an HNSW index; a search goes on until it has enough of its scope."""
+    """A table for each collection, with an HNSW index; searches are iterative until they have enough of their scope."""
 
     batch = 500
     most = 10_000
@@ -108,7 +108,7 @@ class _PgVector:
             self._connection.close()
 
     def _ask(self, statement: str, given: Sequence[Any] = (), name: str | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement; `{table}` in it is the collection's."""
+        """Run one statement; `{table}` in it stands for the collection's table."""
         composed = self._sql.SQL(statement)
         if name is not None:
             composed = composed.format(table=self._sql.Identifier(name))

@@ -13,7 +13,7 @@ _EXTRA = "pinecone"
 
 
 def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
-    """The store in the index of `pinecone://[KEY@]INDEX[?host=…]`, not connected yet; the index must exist.
+    """Open the store in the index of `pinecone://[KEY@]INDEX[?host=…]`, not connected yet; the index must exist.
 
     Raises `InvalidInput` for another URL, `ConfigError` without a key, `MissingExtra` without the client.
     """
@@ -45,7 +45,7 @@ class _Pinecone:
         return int(stats.dimension)
 
     def create(self, name: str, dim: int) -> None:
-        """Nothing: a namespace is there when something is in it."""
+        """Do nothing: a namespace exists when it has a vector."""
 
     def put(self, name: str, scope: str, points: Sequence[Point]) -> None:
         records = [
@@ -81,7 +81,7 @@ class _Pinecone:
         try:
             self._index.delete(**which)
         except self._errors.NotFoundException:
-            return  # a namespace in which nothing was ever put
+            return  # a namespace that never had a vector
 
 
 def _namespace(name: str, scope: str) -> str:

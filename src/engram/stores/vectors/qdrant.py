@@ -15,7 +15,7 @@ _MEMORY = ":memory:"
 
 
 def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
-    """The store at `qdrant:PATH`, `qdrant::memory:` or `qdrant+http(s)://[KEY@]HOST[:PORT]`, not connected yet.
+    """Open the store at `qdrant:PATH`, `qdrant::memory:` or `qdrant+http(s)://[KEY@]HOST[:PORT]`, without connecting.
 
     Raises `InvalidInput` for another URL, and `MissingExtra` if the client is not installed.
     """
@@ -36,7 +36,7 @@ class _Qdrant:
         self._models = load("qdrant_client.models", _EXTRA)
         self._local = not address.transport
         self._client = _connect(load("qdrant_client", _EXTRA).QdrantClient, address)
-        # The local mode is plain Python lists and a SQLite connection: one call at a time.
+        # The local mode is not thread-safe: one call at a time.
         self._turn: AbstractContextManager[Any] = threading.Lock() if self._local else nullcontext()
 
     def dimension(self, name: str) -> int | None:

@@ -1,6 +1,6 @@
-"""The code that all external vector databases share: addresses, names, batches, filters and errors.
+"""Code shared by all external vector databases: addresses, names, batches, filters and errors.
 
-An adapter writes the few sentences of `Database` in its client's words; `RemoteVectors` makes a `VectorStore` of it.
+An adapter implements the protocol `Database` with its client; `RemoteVectors` makes it a `VectorStore`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from engram.system import batched
 T = TypeVar("T")
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds until a server that does not answer the first call counts as away."""
+"""Seconds after which a server that does not answer the first call counts as unavailable."""
 
 TIMEOUT = 30
-"""Seconds until a call without an answer is given up."""
+"""Seconds after which a call without an answer fails."""
 
-_POINTS = uuid.UUID("6f2a1c9e-8b0d-5c37-9a44-2d1e7f3b5a60")  # the root of all keys: never change it
+_POINTS = uuid.UUID("6f2a1c9e-8b0d-5c37-9a44-2d1e7f3b5a60")  # the namespace of all point UUIDs: never change it
 _DETAIL = 300
-_PATIENCE = 3.0  # seconds in which another process finishes the collection it is making
+_PATIENCE = 3.0  # seconds to wait for another process that creates the collection
 
 
 @dataclass(frozen=True, slots=True)
 class VectorAddress:
-    """The address of a vector database, from its URL; its text shows no credentials."""
+    """The address of a vector database, from its URL; `str` and `repr` show no credentials."""
 
     transport: str
     """`http`, `https`, or empty for a database in this process."""
@@ -56,7 +56,7 @@ class VectorAddress:
 
     @property
     def space(self) -> str:
-        """The name that keeps the vectors of two Engram databases apart on one server."""
+        """The prefix that separates the vectors of two Engram databases on one server."""
         return self.options.get("space", "")
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class VectorAddress:
 
 
 def parse(url: str, kind: str, options: Iterable[str] = (), api_key: str | None = None) -> VectorAddress:
-    """The parts of `kind:PATH`, `kind://HOST` or `kind+http(s)://…`; a key in the URL goes before `api_key`.
+    """Parse `kind:PATH`, `kind://HOST` or `kind+http(s)://…`; a key in the URL takes precedence over `api_key`.
 
     Raises `InvalidInput` for anything else and for unknown options; no message shows the URL.
     """
@@ -109,7 +109,7 @@ def require(module: str, extra: str) -> None:
 
 
 def load(module: str, extra: str) -> Any:
-    """The client's module. Raises `MissingExtra` if it cannot be imported."""
+    """Import the client's module. Raises `MissingExtra` if that fails."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -122,7 +122,7 @@ def _missing(module: str, extra: str) -> MissingExtra:
 
 
 def collection_name(prefix: str, space: VectorSpace) -> str:
-    """The collection of a space: letters, digits and `_`, accepted by every database, whatever the space is called."""
+    """Return the collection name of a space: only letters, digits and `_`, which every database accepts."""
     return f"Engram_{_digest(prefix, space.namespace, space.embedder)}"
 
 
@@ -132,7 +132,7 @@ def scope_name(scope: Scope) -> str:
 
 
 def point_key(scope: Scope, id: str) -> str:
-    """The primary key of an id in a scope: a UUID, always the same, and another one in another scope."""
+    """Return the primary key of an id in a scope: a UUID, always the same, and different in other scopes."""
     return str(uuid.uuid5(_POINTS, json.dumps([scope.agent, id])))
 
 
@@ -141,7 +141,7 @@ def _digest(*parts: str) -> str:
 
 
 class Point(NamedTuple):
-    """One vector on its way into a database."""
+    """One vector to be stored in a database."""
 
     key: str
     id: str
@@ -149,27 +149,27 @@ class Point(NamedTuple):
 
 
 class Database(Protocol):
-    """The operations of an adapter; it may raise anything, `RemoteVectors` translates."""
+    """The operations of an adapter; `RemoteVectors` translates any exception."""
 
     batch: int
-    """How many points or keys may go into one call."""
+    """The most points or keys in one call."""
     most: int
-    """How many hits one call may ask for."""
+    """The most hits of one call."""
 
     def dimension(self, name: str) -> int | None:
-        """The length of a collection's vectors, asked anew; `None` if there is no such collection."""
+        """Read the dimensions of a collection's vectors; `None` if there is no such collection."""
         ...
 
     def create(self, name: str, dim: int) -> None:
-        """Make a collection for cosine similarity; may raise if another process was faster."""
+        """Create a collection for cosine similarity; may raise if another process was faster."""
         ...
 
     def put(self, name: str, scope: str, points: Sequence[Point]) -> None:
-        """Add or replace; no key comes twice."""
+        """Add or replace points, whose keys are distinct."""
         ...
 
     def nearest(self, name: str, scope: str, vector: list[float], k: int, keys: list[str] | None) -> list[Match]:
-        """The k nearest of this scope, with their cosine, in any order; only these keys if given."""
+        """Return the k nearest of this scope, with their cosine, in any order; only these keys if given."""
         ...
 
     def drop(self, name: str, scope: str, keys: list[str]) -> None:
@@ -186,13 +186,13 @@ class Database(Protocol):
 
 
 class RemoteVectors:
-    """A `VectorStore` in another database: connects at the first call, and again after an error.
+    """A `VectorStore` in an external database: connects at the first call, and again after an error.
 
     Every failure of the database or its client is a `StoreError`; any number of threads may use it.
     """
 
     few = 200
-    """How many ids go into one filter; with more, hits are fetched and sorted out first."""
+    """The most ids in one filter; with more, hits are fetched first and filtered here."""
 
     def __init__(self, connect: Callable[[], Database], address: VectorAddress) -> None:
         self._connect, self._address = connect, address
@@ -205,12 +205,12 @@ class RemoteVectors:
         return f"<RemoteVectors at {self._address}>"
 
     def add(self, space: VectorSpace, ids: Sequence[str], vectors: Matrix) -> None:
-        """Put vectors in; an id that is there already is replaced."""
+        """Add vectors; those of existing ids are replaced."""
         if len(ids) == 0:
             return
         points = {
             id: Point(point_key(space.scope, id), id, vector.tolist())
-            for id, vector in zip(ids, vectors, strict=True)  # the last one of an id that comes twice
+            for id, vector in zip(ids, vectors, strict=True)  # of an id that occurs twice, the last counts
         }
         with self._talking() as database:
             name = self._collection(database, space, vectors.shape[1])
@@ -218,9 +218,9 @@ class RemoteVectors:
                 database.put(name, scope_name(space.scope), batch)
 
     def search(self, space: VectorSpace, vector: Vector, k: int, among: frozenset[str] | None = None) -> list[Match]:
-        """The k most similar, best first, similarity in [0, 1]; only `among` these ids if given.
+        """Return the k most similar, best first, with similarities in [0, 1]; only `among` these ids if given.
 
-        Without `among`, no more are given than the database gives in one answer (10,000 or more).
+        Without `among`, the result is limited to one answer of the database (10,000 or more).
         """
         if k <= 0 or among == frozenset():
             return []
@@ -238,7 +238,7 @@ class RemoteVectors:
             return _best(found, k)
 
     def _ask_among(self, ask: Callable[..., list[Match]], k: int, among: frozenset[str], most: int) -> Iterable[Match]:
-        """At least the k best `among` the ids: taken from the best of all, or, if too few, asked for by id."""
+        """Return at least the k best `among` the ids: from the best of all or, if these are too few, searched by id."""
         count = 4 * k
         while len(among) > self.few and k < len(among) and count <= most:
             seen = ask(count)
@@ -251,7 +251,7 @@ class RemoteVectors:
         return [match for some in batched(sorted(among), self.few) for match in ask(k, some)]
 
     def remove(self, space: VectorSpace, ids: Sequence[str]) -> None:
-        """Take vectors out; unknown ids are ignored."""
+        """Remove vectors; unknown ids are ignored."""
         if len(ids) == 0:
             return
         keys = [point_key(space.scope, id) for id in dict.fromkeys(ids)]
@@ -261,7 +261,7 @@ class RemoteVectors:
                     database.drop(name, scope_name(space.scope), batch)
 
     def clear(self, space: VectorSpace) -> None:
-        """Forget a whole space; it can be filled again from the mirrored vectors."""
+        """Remove a whole space; it can be filled again from the store."""
         with self._talking() as database:
             if name := self._known(database, space):
                 database.clear(name, scope_name(space.scope))
@@ -277,7 +277,7 @@ class RemoteVectors:
 
     @contextmanager
     def _talking(self) -> Iterator[Database]:
-        """The database, connected; what goes wrong makes it forget what it knew about collections."""
+        """Provide the connected database; after an error, drop what is cached about collections."""
         with self._translated():
             with self._lock:
                 if self._closed:
@@ -297,7 +297,7 @@ class RemoteVectors:
             said = self._masked(f"{type(error).__name__}: {error}")
             raise StoreError(
                 f"the vector database at {self._address} cannot be used ({said}); is it running, and is the URL right?"
-            ) from None  # the client's own error may show the request, and with it a key
+            ) from None  # the client's error may quote the request with a key
 
     def _masked(self, text: str) -> str:
         if self._address.key:
@@ -306,7 +306,7 @@ class RemoteVectors:
         return line if len(line) <= _DETAIL else line[:_DETAIL] + "…"
 
     def _known(self, database: Database, space: VectorSpace, dim: int | None = None) -> str | None:
-        """The collection of a space, or `None` if there is none. Raises `InvalidInput` if it is not for `dim`."""
+        """Return the collection of a space, or `None`. Raises `InvalidInput` if it is not for `dim`."""
         name = collection_name(self._address.space, space)
         known = self._dimensions.get(name)
         if known is None:
@@ -319,7 +319,7 @@ class RemoteVectors:
         return name
 
     def _collection(self, database: Database, space: VectorSpace, dim: int) -> str:
-        """The collection of a space, made if it is not there yet."""
+        """Return the collection of a space, created if it does not exist yet."""
         if name := self._known(database, space, dim):
             return name
         failure: Exception = StoreError(f"the vector database at {self._address} does not show what it made")
@@ -336,6 +336,6 @@ class RemoteVectors:
 
 
 def _best(matches: Iterable[Match], k: int) -> list[Match]:
-    """The k best, best first, each cosine as a similarity in [0, 1]."""
+    """Return the k best, best first, each cosine converted to a similarity in [0, 1]."""
     similar = [Match(match.id, min(1.0, max(0.0, match.score))) for match in matches]
     return sorted(similar, key=lambda match: match.score, reverse=True)[:k]

@@ -24,7 +24,7 @@ _CLOUD = (".weaviate.cloud", ".weaviate.network")
 
 
 def open_vectors(url: str, api_key: str | None = None) -> RemoteVectors:
-    """The store at `weaviate+http(s)://[KEY@]HOST[:PORT][?grpc=HOST:PORT]`, not connected yet.
+    """Open the store at `weaviate+http(s)://[KEY@]HOST[:PORT][?grpc=HOST:PORT]`, without connecting.
 
     Raises `InvalidInput` for another URL, and `MissingExtra` if the client is not installed.
     """
@@ -92,7 +92,7 @@ class _Weaviate:
         self._delete(name, self._filter(scope, keys))
 
     def clear(self, name: str, scope: str) -> None:
-        while self._delete(name, self._filter(scope, None)):  # one call removes 10,000 at most
+        while self._delete(name, self._filter(scope, None)):  # one call deletes at most 10,000
             pass
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class _Weaviate:
 
 
 def _connect(weaviate: Any, classes: Any, address: VectorAddress) -> Any:
-    """A client that asks nobody but this server: its own first checks would ask a package registry too."""
+    """Make a client that only calls this server: its own first checks would also call a package registry."""
     secure = address.transport == "https"
     grpc_host, grpc_port = _grpc(address)
     timeouts = classes.init.Timeout(init=CONNECT_TIMEOUT, query=TIMEOUT, insert=TIMEOUT)

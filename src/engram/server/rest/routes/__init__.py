@@ -1,4 +1,4 @@
-"""The routes under `/v1`: most are made from the table of operations, some are written by hand."""
+"""The routes under `/v1`: most are generated from the table of operations, some are written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit trail: what was done, and whether the record of it was changed."""
+"""The hand-written route of the audit trail."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from engram.api.call import Call
 from engram.model import AuditEntry
 from engram.model.bundle import MAX_LABEL
 from engram.model.wire import Page
-from engram.server.rest.auth import caller
-from engram.server.rest.parameters import Cursor, Limit, Since
+from engram.server.rest.parameters import Cursor, Limit, Since, caller
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
@@ -21,10 +20,10 @@ router = APIRouter(prefix="/v1/audit", tags=["audit"])
 def list_audit(
     call: Annotated[Call, Depends(caller("admin", "named"))],
     grant: Annotated[
-        str | None, Query(min_length=1, max_length=MAX_LABEL, description="Only what was done by this grant.")
+        str | None, Query(min_length=1, max_length=MAX_LABEL, description="Only actions under this grant.")
     ] = None,
     since: Since = None,
-    newest: Annotated[bool, Query(description="The newest of them, and no cursor to go on with.")] = False,
+    newest: Annotated[bool, Query(description="Return the newest entries, without a cursor.")] = False,
     limit: Limit = paging.USUAL,
     cursor: Cursor = None,
 ) -> Page[AuditEntry]:

@@ -1,4 +1,4 @@
-"""The stream of live changes."""
+"""The hand-written route of live changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engram.api.call import Call
 from engram.model.api_key import EVERYONE
 from engram.ports import Scope, reserved
 from engram.server.rest import event_stream
-from engram.server.rest.auth import caller
+from engram.server.rest.parameters import caller
 
 router = APIRouter(prefix="/v1", tags=["events"])
 _EVENT = {
@@ -22,9 +22,9 @@ _EVENT = {
     "properties": {
         "id": {
             "type": "string",
-            "description": "Its number, for `Last-Event-ID`; it says nothing of the order of events.",
+            "description": "Its number, for `Last-Event-ID`; numbers do not reveal the order of events.",
         },
-        "event": {"type": "string", "description": "What happened."},
+        "event": {"type": "string", "description": "The kind of event."},
         "data": {"type": "string", "description": "A LiveEvent, as JSON."},
     },
 }
@@ -41,19 +41,22 @@ async def listen(
     request: Request,
     call: Annotated[Call, Depends(caller("read", "named"))],
     last_event_id: Annotated[
-        str | None, Header(pattern=r"^[0-9]{1,16}$", description="Go on after this event; browsers send it themselves.")
+        str | None,
+        Header(pattern=r"^[0-9]{1,16}$", description="Continue after this event; browsers send it automatically."),
     ] = None,
     after: Annotated[
-        int | None, Query(ge=0, le=live.HIGHEST, description="Go on after this event; from now on, if left out.")
+        int | None,
+        Query(ge=0, le=live.HIGHEST, description="Continue after this event; by default, begin with new events."),
     ] = None,
     seconds: Annotated[
-        float | None, Query(ge=0, le=86_400, description="End the stream after so long; 0 to hear what there is.")
+        float | None,
+        Query(ge=0, le=86_400, description="End the stream after this time; 0 to get only the events so far."),
     ] = None,
 ) -> StreamingResponse:
-    """Hear of what is stored, forgotten and learned, as it happens.
+    """Stream events when memories are stored or deleted and when something is learned.
 
-    For the agent that the header names, or for all agents of the key. An event says what happened and to what; what a
-    memory says is to be read by its id.
+    For the agent that the header names, or for all agents of the key. An event names its kind and its subject; get the
+    text of a memory by its id.
     """
     named = None if call.named is None else call.agent_name()
     brain, key = call.brain, call.key

@@ -1,4 +1,4 @@
-"""Knowledge that travels: out as a file, in as a file, or in from another agent here."""
+"""The hand-written routes that export and import knowledge files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from engram.api.call import Call
 from engram.api.limits import Limits
 from engram.errors import InvalidInput
 from engram.model.transfer import ImportReport
-from engram.server.rest.auth import caller
-from engram.server.rest.parameters import slowly
+from engram.server.rest.parameters import caller, slowly
 
 router = APIRouter(prefix="/v1/knowledge", tags=["knowledge"])
 CHUNK = 1 << 18
@@ -32,8 +31,8 @@ _OUT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The file.",
         "content": {
-            MEDIA["json"]: {"schema": {"type": "object", "description": "All of it, as one document."}},
-            MEDIA["jsonl"]: {"schema": {"type": "string", "description": "One record a line."}},
+            MEDIA["json"]: {"schema": {"type": "object", "description": "The knowledge, as one document."}},
+            MEDIA["jsonl"]: {"schema": {"type": "string", "description": "One record per line."}},
         },
     }
 }
@@ -49,18 +48,18 @@ async def export_knowledge(
     call: Annotated[Call, Depends(caller("share", "agent"))],
     domain: Some = None,
     tag: Tagged = None,
-    form: Annotated[Literal["json", "jsonl"], Query(description="One document, or one record a line.")] = "json",
+    form: Annotated[Literal["json", "jsonl"], Query(description="One document, or one record per line.")] = "json",
 ) -> StreamingResponse:
-    """Write what the agent knows to a file, all of it or of some domains and tags.
+    """Export the agent's knowledge to a file, all of it or only some domains and tags.
 
-    What others lent goes along only if they allow to share it on.
+    Knowledge shared by other agents is included only if its grant allows to share it on.
     """
 
     def written() -> IO[bytes]:
         with TemporaryDirectory(prefix="engram-") as folder:
             path = Path(folder) / f"knowledge.{form}"
             call.agent.knowledge.export(path, domains=domain or (), tags=tag or (), form=form)
-            file = TemporaryFile()  # noqa: SIM115 - it is read, and closed, when it is sent
+            file = TemporaryFile()  # noqa: SIM115 - it is closed after it was sent
             with path.open("rb") as copied:
                 shutil.copyfileobj(copied, file, CHUNK)
         file.seek(0)
@@ -83,15 +82,15 @@ async def import_knowledge(
     call: Annotated[Call, Depends(caller("write", "agent"))],
     format: Annotated[
         str | None,
-        Query(max_length=40, description="Which program wrote it, such as mem0; found out, if left out."),
+        Query(max_length=40, description="The program that wrote it, such as mem0; detected by default."),
     ] = None,
-    dry_run: Annotated[bool, Query(description="Only say what would come in.")] = False,
-    large: Annotated[bool, Query(description="It has very many records, and may take long.")] = False,
+    dry_run: Annotated[bool, Query(description="Only report what would be imported.")] = False,
+    large: Annotated[bool, Query(description="Allow a file with very many records, which may take long.")] = False,
 ) -> ImportReport:
-    """Take in knowledge from a file that Engram or another program wrote; again changes nothing.
+    """Import knowledge from a file that Engram or another program wrote; importing it again changes nothing.
 
-    It is kept apart from the agent's own memories, starts with low trust, and what tells the agent what to do is set
-    apart for review.
+    It is stored separately from the agent's own memories with low trust, and text that gives instructions to the agent
+    is quarantined for review.
     """
     with TemporaryDirectory(prefix="engram-") as folder:
         path = Path(folder) / ("upload.md" if format == "markdown" else "upload")
@@ -113,7 +112,7 @@ async def import_knowledge(
 
 
 async def _received(request: Request, file: IO[bytes], limits: Limits) -> None:
-    """Write the body to a file as it comes; what is too large or too slow is refused."""
+    """Write the body to a file as it arrives. Raises `HTTPException` if it is too large or too slow."""
     too_large = HTTPException(413, f"the file has more than {limits.upload:,} bytes; send it in parts")
     announced = request.headers.get("content-length", "0")
     if announced.isdigit() and int(announced[:20]) > limits.upload:

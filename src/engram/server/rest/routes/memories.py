@@ -1,4 +1,4 @@
-"""The routes of memories that go beyond the table: entity tags, conditions, and batches with one key."""
+"""The hand-written routes of memories: entity tags, conditional requests, and batches with one key."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from engram.api.requests import Id as Which
 from engram.errors import Conflict, InvalidInput
 from engram.model import ForgetReceipt, Memory
 from engram.model.wire import Annotation, NewMemories, Receipts
-from engram.server.rest.auth import caller
-from engram.server.rest.parameters import Id, Key
+from engram.server.rest.parameters import Id, Key, caller
 from engram.server.rest.problems import Stale
 from engram.server.rest.routes.table import first_answer
 from engram.text.terms import digest
@@ -41,7 +40,7 @@ IfMatch = Annotated[
     ),
 ]
 IfNoneMatch = Annotated[
-    str | None, Header(max_length=1000, description="Only if the memory is not as this `ETag` says; `*` for never.")
+    str | None, Header(max_length=1000, description="Only if the memory does not match this `ETag`; `*` for never.")
 ]
 
 
@@ -102,19 +101,19 @@ def forget(call: Writer, id: Id, if_match: IfMatch = None, idempotency_key: Key 
 
 
 def _tag(memory: Memory) -> str:
-    """The entity tag of a memory, which changes whenever anything in the answer does."""
+    """Return the entity tag of a memory, which changes with anything in the response."""
     return f'"{memory.version}-{digest(memory.model_dump_json())[:16]}"'
 
 
 def _is_known(tag: str, if_none_match: str) -> bool:
-    """Whether a caller has what the tag stands for; weak tags count, too (RFC 9110, 8.8.3.2)."""
+    """Return True if the caller has the version of the tag; weak tags count, too (RFC 9110, 8.8.3.2)."""
     return if_none_match.strip() == "*" or tag[1:-1] in {opaque for _, opaque in _TAG.findall(if_none_match)}
 
 
 def _version(memory: Memory | None, if_match: str | None) -> int | None:
-    """The version that a memory must have when it is changed. Raises `Stale` if it has another one.
+    """Return the version that a memory must have to be changed. Raises `Stale` if it has another one.
 
-    Weak tags never match. Of a tag only the version counts, which reading the memory does not change.
+    Weak tags never match. Only the version in the tag counts, which reading the memory does not change.
     """
     if if_match is None or (if_match.strip() == "*" and memory is not None):
         return None

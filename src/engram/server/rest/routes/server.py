@@ -1,4 +1,4 @@
-"""The server itself: whether it lives, whether it can work, and what it has counted."""
+"""Health checks and metrics of the server."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from engram.errors import EngramError
 from engram.model.wire import Health
 from engram.ports import Scope
 from engram.server.metrics import MEDIA, Metrics
-from engram.server.rest.auth import Brain, caller
+from engram.server.rest.parameters import Brain, caller
 
 router = APIRouter(tags=["server"])
 _TEXT: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "All counters, as Prometheus reads them.",
-        "content": {"text/plain": {"schema": {"type": "string", "description": "One counter a line."}}},
+        "description": "All metrics, in the format of Prometheus.",
+        "content": {"text/plain": {"schema": {"type": "string", "description": "One metric per line."}}},
     }
 }
 
 
 @router.get("/healthz")
 async def healthz() -> Health:
-    """Whether the server runs; this needs no key."""
+    """Report that the server runs; this needs no key."""
     return Health(status="ok")
 
 
 @router.get("/readyz", responses={503: {"model": Health, "description": "The database does not answer."}})
 def readyz(brain: Brain, response: Response) -> Health:
-    """Whether the database answers; this needs no key."""
+    """Report that the database answers; this needs no key."""
     try:
         brain.store.get(Scope("ready"), ["ready"])
     except EngramError:
@@ -43,7 +43,7 @@ def readyz(brain: Brain, response: Response) -> Health:
 
 @router.get("/metrics", response_class=Response, responses=_TEXT)
 async def metrics(request: Request, call: Annotated[Call, Depends(caller("admin", "key"))]) -> Response:
-    """What the server has counted, of all callers, for Prometheus."""
+    """Get the metrics of the server in the format of Prometheus."""
     counted: Metrics = request.app.state.metrics
     threads = current_default_thread_limiter().statistics()
     counted.busy.set(threads.borrowed_tokens)

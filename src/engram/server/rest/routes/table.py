@@ -1,4 +1,4 @@
-"""The routes that are made from the table of operations."""
+"""Generate routes from the table of operations."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from engram.api.call import Call
 from engram.api.operations import OPERATIONS, Operation
 from engram.errors import InvalidInput
 from engram.model import Receipt
-from engram.server.rest.auth import caller
-from engram.server.rest.parameters import Key, slowly
+from engram.server.rest.parameters import Key, caller, slowly
 from engram.server.rest.problems import REPLAYED, request_of
 
 RESPONSES: dict[str, dict[int | str, dict[str, Any]]] = {
     "remember": {
-        200: {"model": Receipt, "description": "It was known: a statement that was made before."},
-        202: {"model": Receipt, "description": "It was quarantined: it gives orders and is not the agent's own word."},
+        200: {"model": Receipt, "description": "It was merged with an equal statement that was stored before."},
+        202: {
+            "model": Receipt,
+            "description": "It was quarantined: it gives instructions, and the agent is not its source.",
+        },
     }
 }
-"""Further answers of an operation, for the OpenAPI document."""
+"""Further responses of an operation, for the OpenAPI document."""
 
 
 def route(router: APIRouter, operation: Operation) -> None:
-    """Serve an operation of the table."""
+    """Add a route for an operation."""
     router.add_api_route(
         operation.path,
         _endpoint(operation),
@@ -42,7 +44,7 @@ def route(router: APIRouter, operation: Operation) -> None:
 
 
 def made(by_hand: set[str]) -> APIRouter:
-    """A router of all operations, but for those whose routes are written by hand."""
+    """Make a router of all operations except those whose routes are written by hand."""
     router = APIRouter()
     for name, operation in OPERATIONS.items():
         if name not in by_hand:
@@ -51,7 +53,7 @@ def made(by_hand: set[str]) -> APIRouter:
 
 
 def _endpoint(operation: Operation) -> Callable[..., Any]:
-    """The function behind a route: it takes the parts of a request, and makes one call."""
+    """Make the function of a route, which takes the parts of a request and calls the operation."""
     build, function = _builder(operation), operation.function
 
     def answer(call: Call, response: Response, idempotency_key: str | None = None, **given: Any) -> BaseModel:
@@ -71,7 +73,7 @@ def _endpoint(operation: Operation) -> Callable[..., Any]:
 
 
 def _parameters(operation: Operation) -> Iterator[Parameter]:
-    """The parameters of the function behind a route, each with the place where it is found."""
+    """Yield the parameters of a route's function, each with its location in the request."""
     fields = operation.request.model_fields
     yield _parameter("call", Annotated[Call, Depends(caller(operation.right, operation.about))])
     for name, alias in operation.path_fields.items():
@@ -92,7 +94,7 @@ def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Paramete
 
 
 def _field(name: str, field: FieldInfo, place: Any, alias: str) -> Parameter:
-    """A parameter with the type, the limits and the description of a field of a request."""
+    """Make a parameter with the type, the limits and the description of a request field."""
     kind: Any = field.annotation
     several = get_origin(kind) is tuple
     if several:  # a parameter that may be given several times
@@ -104,7 +106,7 @@ def _field(name: str, field: FieldInfo, place: Any, alias: str) -> Parameter:
 
 
 def _builder(operation: Operation) -> Callable[[dict[str, Any]], BaseModel]:
-    """The function that makes a request of its parts, which were validated each."""
+    """Return a function that builds a request from its validated parts."""
     request, body_field = operation.request, operation.body_field
     if operation.body is request:
         return lambda given: given["body"]
@@ -122,7 +124,7 @@ def _builder(operation: Operation) -> Callable[[dict[str, Any]], BaseModel]:
 
 
 def with_key(call: Call, request: BaseModel, key: str) -> tuple[Call, BaseModel]:
-    """The same with an Idempotency-Key: in the request, if it has a field for it, or else beside it.
+    """Add an Idempotency-Key to the request, if it has a field for it, else to the call.
 
     Raises `InvalidInput` if the request has another key.
     """
@@ -134,7 +136,7 @@ def with_key(call: Call, request: BaseModel, key: str) -> tuple[Call, BaseModel]
 
 
 def stored(receipt: Receipt, response: Response) -> Receipt:
-    """The receipt of a draft that was stored, with the status that says whether it is new."""
+    """Return the receipt of a stored draft, and set the status by its result."""
     if receipt.status == "quarantined":
         response.status_code = 202
     elif receipt.status == "merged":
@@ -143,7 +145,7 @@ def stored(receipt: Receipt, response: Response) -> Receipt:
 
 
 def first_answer(receipt: Receipt, response: Response) -> Receipt:
-    """The receipt as it was given the first time; a header says that it was given before."""
+    """Return the receipt; if it is replayed, set the header that says so."""
     if receipt.code != "replayed":
         return receipt.worded(request_of)
     response.headers[REPLAYED] = "true"
