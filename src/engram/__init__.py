@@ -6,6 +6,11 @@ brain = engram.open("team.db")
 alice = brain.agent("alice")
 alice.remember("Staging runs PostgreSQL 15", tags=["db"])
 alice.recall("which database is in staging?")
+
+`engine` has the classes behind this. Imports point down only: from the interfaces (`cli`, `hooks`, `client`, `server`)
+over `api` and `engine` to the packages that do the work (`agents`, `recording`, `recall`, `learning`, `memories`,
+`sharing`, `retention`, `transfer`, `upkeep`), to adapters (`stores`, `embed`, `privacy`), to the protocols that those
+implement (`ports`), and to values (`model`). docs/architecture.md follows a memory through them.
 """
 
 from __future__ import annotations

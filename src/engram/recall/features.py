@@ -1,4 +1,4 @@
-"""What a ranker sees of each candidate: pure functions over a scene of memories and their neighbours.
+"""Features of recall candidates: pure functions over the candidates and their neighbours.
 
 Every number is normalised within the query, so that it means the same in a store of short turns and in one of long
 texts. `MATCHES` only ever count in a memory's favour: a better match never ranks lower, all else equal.

@@ -1,4 +1,4 @@
-"""What credits teach about ranking: how much more or less each part of a score should count.
+"""Learn from the outcomes of recalls how much each part of a score should count.
 
 A score is a sum of parts. Each part gets a multiplier, by logistic regression on pairs: what helped should have had a
 higher score than what was looked at in vain. Learned on older credits, it must prove itself on newer ones, or the

@@ -1,4 +1,4 @@
-"""Fits recalled memories into what the caller has room for."""
+"""Limit hits to one for each session, or to a number of tokens."""
 
 from __future__ import annotations
 

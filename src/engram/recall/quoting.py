@@ -1,4 +1,4 @@
-"""Renders recalled memories for a model: quoted data with its origin, out of which no text can break."""
+"""Quote memories for a model: as data with their origin, in a form that no text can break out of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memories that are set apart: kept for review, and in no search, list or pattern until somebody releases them."""
+"""The quarantine: memories held for review, which no search, list or pattern uses until they are released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""record: draft → redact → embed → store → update patterns."""
+"""The first sentence of the product: draft → redact → embed → store → update patterns."""
 
 from __future__ import annotations
 

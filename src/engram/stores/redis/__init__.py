@@ -1,7 +1,9 @@
-"""Memories and expiring values in Redis or Valkey: shared by many processes, each entry with a time to live.
+"""The Redis and Valkey store: shared by many processes, optionally with a time to live for each entry.
 
-Every key of a scope has the scope as its hash tag, so that a scope is in one slot of a Redis Cluster and one script can
-write everything that a call changes, all or nothing.
+All keys of a scope (an agent) have the scope as their hash tag, so that they are in one slot of a Redis Cluster and one
+script can write everything that a call changes, all or nothing. `store` is composed of `adding`, `search`, `events`,
+`recalls` and `copying`; `layout` names the keys, `transactions` and `batch` commit writes, `server` is the connection,
+`address` parses URLs, and `expiring` stores working memory.
 """
 
 from __future__ import annotations
