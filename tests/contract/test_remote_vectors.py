@@ -189,7 +189,7 @@ def test_a_sync_with_one_that_is_away_is_an_error_also_when_nothing_is_new(open_
 def test_a_store_that_does_not_use_it_says_so(tmp_path: Path) -> None:
     said: list[str] = []
     engram.open(":memory:", vectors=f"qdrant:{tmp_path / 'q'}", say=said.append).close()
-    assert "`vectors` is not used" in said[0]
+    assert "`vectors` is ignored" in said[0]
 
 
 def test_filters_never_starve_the_answer(open_brain: Open) -> None:

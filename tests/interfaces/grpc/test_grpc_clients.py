@@ -286,7 +286,7 @@ def test_errors_are_those_of_the_library(path: Path) -> None:
             with pytest.raises(engram.EngramError) as refused:
                 await stranger.list()
             assert refused.value.code == "unauthenticated"
-        with pytest.raises(InvalidInput, match="clear"):
+        with pytest.raises(InvalidInput, match="unencrypted"):
             AsyncClient("example.com:1", "eng_x")
 
     with exchange(path) as home:

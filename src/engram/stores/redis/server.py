@@ -137,7 +137,7 @@ def _translate(address: RedisAddress, error: Exception) -> EngramError:
         ),
         (kind.ReadOnlyError, "READONLY", StoreReadOnly(f"{where} is a replica; give the address of the primary")),
         (_Never, "MISCONF", StoreReadOnly(f"{where} takes no writes because it cannot save to its disk; see its log")),
-        (_Never, "WRONGTYPE", StoreCorrupt(f"{where} has something else at a key of ours; use a prefix of its own")),
+        (_Never, "WRONGTYPE", StoreCorrupt(f"{where} has other data at a key; use another prefix for Engram")),
         (kind.MovedError, "MOVED", StoreError(f"{where} belongs to a cluster; add cluster=yes to the URL")),
         (_Never, "Cluster mode is not", StoreError(f"{where} is no cluster; take cluster=yes out of the URL")),
         (
