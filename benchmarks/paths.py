@@ -1,4 +1,4 @@
-"""How far data travels through the code: the calls, functions, files and depth of the main ways through Engram.
+"""Measure the paths of the main calls through the code: calls, functions, files and depth.
 
     python benchmarks/paths.py [--json FILE] [--against FILE] [--calls NAME]
 
@@ -41,7 +41,7 @@ PACKAGE = Path(engram.__file__).parent
 NO_FUNCTIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<module>"})
 FIGURES = ("calls", "functions", "files", "depth")
 START = 1_800_000_000_000_000_000
-"""When a walk begins, in nanoseconds; each look at the clock is a millisecond after the one before."""
+"""The time at which a measurement begins, in nanoseconds; the clock advances by a millisecond at each reading."""
 AGENT = "alice"
 CONTEXT = "the nightly build fails on a flaky test"
 ACTION = "run the test again"
@@ -66,7 +66,7 @@ class Tracer:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """What happens inside is noted."""
+        """Record the calls made inside the block."""
         self._under_way = {}  # frames that can go on later are kept, so that no other one gets their id
         sys.setprofile(self._noted)
         try:
@@ -179,7 +179,7 @@ WAYS: dict[str, tuple[str, Way]] = {
     "rest": ("REST POST of a decision", rest),
     "mcp": ("MCP call of memory_record_decision", mcp),
 }
-"""What each is called, what it is, and what walks it; the doors come last, since what they import may be traced."""
+"""Name, title and function of each path; REST and MCP are last, since their imports may be traced."""
 
 # Walking -----------------------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ def walk(way: Way) -> list[tuple[Step, ...]]:
 
 
 def figures(stacks: list[tuple[Step, ...]]) -> dict[str, int]:
-    """What is printed of a way."""
+    """Compute the figures of a path from its call stacks."""
     steps = {stack[-1] for stack in stacks}
     counts = (len(stacks), len(steps), len({file for file, *_ in steps}), max(map(len, stacks), default=0))
     return dict(zip(FIGURES, counts, strict=True))

@@ -135,7 +135,7 @@ class Engram:
         )
 
     def agent(self, name: str) -> AgentHandle:
-        """Everything that one agent can do, in its own scope; an agent exists from its first memory on."""
+        """Return the handle of an agent, limited to its own scope; an agent exists from its first memory on."""
         if isinstance(name, str) and (known := self._handles.get(name)) is not None:
             return known
         scope = Scope(name)
@@ -225,7 +225,7 @@ class AgentHandle:
         self._store = brain.store
         self._context = AgentContext.of(brain._parts, scope)
         self.learning = self._context.learning
-        """What it has learned: patterns, checks, rates, and how far they can be believed."""
+        """The learned state of the agent: patterns, checks, rates, and their calibration."""
 
     @property
     def name(self) -> str:
@@ -234,7 +234,7 @@ class AgentHandle:
 
     @property
     def _store_id(self) -> str:
-        """What telemetry calls this memory: a fingerprint, which tells agents apart and names nobody."""
+        """The id of this agent in telemetry: a fingerprint of its name, which does not reveal it."""
         return digest("agent", self._scope.agent)[:16]
 
     # record: draft → redact → embed → store ------------------------------------------------------------
@@ -375,9 +375,9 @@ class AgentHandle:
         return search.run_recall(agent, clean, request, shared=shared, names=names)
 
     def context(self, /, query: str, k: int = 8, *, budget_tokens: int = 1000, **wanted: Any) -> str:
-        """What is remembered about a query as a text for a model: quoted as data, each with its origin and trust.
+        """Return what is remembered about a query as text for a model: quoted as data, with origin and trust.
 
-        `wanted` is what `recall` takes. Without memories it is empty.
+        `wanted` are further arguments of `recall`. The text is empty if nothing is found.
         """
         hits = self.recall(query, k, budget_tokens=budget_tokens, **wanted)
         return quoted(hits, budget_tokens=budget_tokens)
@@ -404,7 +404,7 @@ class AgentHandle:
         tags: str | Iterable[str] = (),
         shared: bool = True,
     ) -> Suggestion:
-        """What to do in a context, from how it went here and in similar ones: a recommendation or an abstention.
+        """Suggest an action for a context, from outcomes in this and similar ones, or abstain.
 
         What others lent counts as far as they agree with this agent. With `explore` it draws from what is believed of
         each action, for agents that want to learn more.
@@ -424,7 +424,7 @@ class AgentHandle:
         tags: str | Iterable[str] = (),
         shared: bool = True,
     ) -> Prediction:
-        """How likely an action is to succeed in a context."""
+        """Predict how likely an action is to succeed in a context."""
         around = self._context.input.around(environment, tool, task_type, tags)
         return advice.predict([self._context], context, action, around, shared=shared)
 
@@ -440,7 +440,7 @@ class AgentHandle:
         tags: str | Iterable[str] = (),
         shared: bool = True,
     ) -> Verdict:
-        """Whether an action may go ahead: allow, warn or block, with the failures it had and what worked instead.
+        """Decide whether an action may run: allow, warn or block, with its failures and what worked instead.
 
         Fast enough to stand before every tool call, and the same question gets the same answer. What others learned
         warns; it blocks only if they have earned that much trust.
@@ -508,7 +508,7 @@ class AgentHandle:
         return records.get(self._context, id, shared=shared)
 
     def indexes(self, id: str) -> tuple[MemoryIndex, ...]:
-        """Where the memory with this id has vectors: in which namespaces, by which embedders."""
+        """Return the vectors that a memory has: their namespaces and embedders."""
         if not arguments.is_id(id):
             return ()
         return tuple(self._store.indexes(self._scope, id))
@@ -568,14 +568,15 @@ class AgentHandle:
     # its parts -----------------------------------------------------------------------------------------
 
     def working(self, session: str = "main", **options: Unpack[SessionOptions]) -> WorkingMemory:
-        """What it holds in mind during a session, where the setting `working` says; the same one for all who ask.
+        """Return the working memory of a session, the same object for every caller.
 
-        What has no room is handed over to its episodic memory, and what would end with this process at the end.
+        The setting `working` says where it is stored. Turns beyond its capacity move to episodic memory, as do those
+        that would be lost when the process ends.
         """
         return self._brain._parts.sessions.open(self, self._scope, session, options, self._usual)
 
     def _usual(self) -> SessionOptions:
-        """How this agent holds its sessions in mind, as it is defined."""
+        """Return the options of working memory from the definition of the agent."""
         return self._overrides().working.options()
 
     def _overrides(self) -> Overrides:
@@ -584,7 +585,7 @@ class AgentHandle:
 
     @property
     def grants(self) -> Grants:
-        """What it shares, asks for and may use of others, and for how long."""
+        """Grants of the agent: what it shares, requests, and may use of others."""
         brain = self._brain
         return Grants(brain.store, self._scope, brain._parts.sharing, brain.sources, brain._parts.input.clean)
 
@@ -610,7 +611,7 @@ class AgentHandle:
 
     @property
     def quarantine(self) -> Quarantine:
-        """What was set apart for review, and is in no search, list or pattern."""
+        """Quarantined memories: held for review, and in no search, list or pattern."""
         brain = self._brain
         return Quarantine(self._store, self._scope, brain.sources, brain.redactor, brain._parts.embeddings.embed)
 
@@ -658,7 +659,7 @@ class AgentHandle:
         return Workspaces(brain.store, self._scope, brain.redactor, brain.sources, self._brain.objects)
 
     def workflows(self, **options: Any) -> WorkflowEngine:
-        """What runs its workflows and goes on with them after a stop; `options` are those of `WorkflowEngine`."""
+        """Return the engine that runs and resumes workflows; `options` are those of `WorkflowEngine`."""
         return WorkflowEngine(self, self._store, self._brain.redactor, self._brain.sources, **options)
 
     @property

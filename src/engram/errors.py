@@ -39,9 +39,9 @@ class Hint:
     command: str = ""
     """The command that takes the step, such as `memory list`; other interfaces find their own name by it."""
     purpose: str = "shows what there is"
-    """What the step is good for, as words after its name."""
+    """The purpose of the step, as words that follow its name."""
     setup: str = ""
-    """What to change where the memory is opened, instead of a step; callers from outside are not told."""
+    """A setting to change where the memory is opened, instead of a step; remote callers do not see it."""
 
     def __str__(self) -> str:
         """The hint for Python."""
@@ -84,7 +84,7 @@ class EngramError(Exception):
     def __init__(self, message: object = "", *, hint: Hint | None = None) -> None:
         super().__init__(message if hint is None else f"{message}; {hint}")
         self.message = str(message)
-        """What is wrong, without the hint."""
+        """The error message without the hint."""
         self.hint = hint
 
     def worded(self, naming: Naming) -> str:

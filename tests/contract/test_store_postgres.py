@@ -36,7 +36,7 @@ pytest_plugins = ["support.postgres_server"]
 
 
 def statistics(store: PostgresStore) -> dict[Scope, _TermStatistics]:
-    """What the store knows of the words of large scopes."""
+    """Return the word statistics that the store keeps for large scopes."""
     assert isinstance(store._tables, PostgresTables)
     return store._tables.known
 

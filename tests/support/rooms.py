@@ -20,7 +20,7 @@ from engram.embed.onnx import OnnxEmbedder
 TESTS = Path(__file__).parents[1]
 IN_MEMORY = TESTS / "contract" / "test_store_memory.py"
 FIXTURES = {"postgres_admin": "server", "redis_url": "server", "arctic": "model", "minilm": "model", "index": "process"}
-"""Who uses one of these needs that."""
+"""A test that uses one of these fixtures needs a server, a model or a process."""
 PARAMETERS = {"postgres": "server", "postgresql": "server", "redis": "server"}
 NEEDS = ("slow", "server", "process", "model")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})

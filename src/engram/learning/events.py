@@ -1,4 +1,4 @@
-"""What is learned from, as events: decisions, outcomes, failures, solutions, and what checks said."""
+"""The events that are learned from: decisions, outcomes, failures, solutions, and verdicts of checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one agent learns from its decisions and failures, and what it is told before it acts.
+"""The learning of one agent: record decisions and failures, and advise before it acts.
 
 Texts that come in here have passed the redactor.
 """
@@ -84,9 +84,9 @@ PAGE = 2000
 PATTERN = "pattern"
 """Marks, in what is noted about something shown, that it was a pattern."""
 Near = Callable[[Clean], Placed | None]
-"""Where a context is among those that decisions were taken in."""
+"""A function that returns the vector of a context."""
 Usual = Callable[[Clean], float | None]
-"""How similar a context is to texts that have nothing to do with it."""
+"""A function that returns the similarity of a context to unrelated texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Learning:
         self._keeps_events = can(store, KeepsEvents)
         self._scope = scope
         self.voice = scope.agent
-        """Who is behind it, when the words of one source are counted together."""
+        """The name that groups testimonies of one source, so that they are counted together."""
         self._experience = experience
         self._sources = sources
         self._near = near
@@ -220,7 +220,7 @@ class Learning:
             return learned.situations.name(id) if id else ""
 
     def testimony(self, context: Clean, near: Near | None = None) -> Testimony:
-        """What this agent can tell another one about a context."""
+        """Return what this agent knows about a context, for another agent that may learn from it."""
         episodes = self.episodes(context, near)
         if not episodes:
             return Testimony(self.voice, (), {})
@@ -463,7 +463,7 @@ class Learning:
             return learned.recognizer.by_former_name(name)
 
     def unlearned(self, id: str, signature: str) -> FailurePattern:
-        """What can be said of a failure in a store that keeps no events: that it was stored."""
+        """Return the pattern of a single failure, for a store without events."""
         now = self._sources.now()
         return FailurePattern(
             pattern_id=id,
@@ -491,14 +491,14 @@ class Learning:
     # Prevention ----------------------------------------------------------------------------------------
 
     def check(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
-        """Whether an action may go ahead; what speaks up is noted, to see later whether it helped."""
+        """Decide whether an action may run; warnings are recorded, to measure later whether they helped."""
         verdict = self.verdict(action, context, around)
         if verdicts.is_trial(verdict):
             self.note(verdict, action, context, around)
         return verdict if verdict.decision == "allow" else self.note(verdict, action, context, around)
 
     def verdict(self, action: Clean, context: Clean, around: Circumstances) -> Verdict:
-        """Whether an action may go ahead; nothing is noted."""
+        """Decide whether an action may run, without recording the verdict."""
         with self._experience.of(self._scope) as learned:
             id, settled = _at_stake(learned, action, context)
             if settled:
@@ -597,7 +597,7 @@ class Learning:
     # Reports -------------------------------------------------------------------------------------------
 
     def rates(self) -> dict[str, tuple[int, float]]:
-        """How often each action was tried and how well that went, summed up: kept up to date, not counted anew."""
+        """Return the attempts and outcomes of each action, updated incrementally."""
         with self._experience.of(self._scope) as learned:
             return learned.rates.by_action()
 
@@ -664,7 +664,7 @@ class Learning:
         return alarms(self.history(), self._sources.now())
 
     def calibration(self) -> Calibration:
-        """How far this agent's predictions can be believed, told from its own decisions."""
+        """Measure the calibration of this agent's predictions on its own decisions."""
         return scores.calibration(scores.replay(self.history(), self._evaluator))
 
     def harmful(self) -> list[HarmfulMemory]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class MemoryParts:
-    """What all agents of one memory share; internal to the library."""
+    """The objects that all agents of one database share; internal to the library."""
 
     store: Store
     redactor: Redactor

@@ -40,7 +40,7 @@ EVENT = Event("e1", "decision", Sources().now(), "m1")
 
 
 class Plugin:
-    """What every store must do, and no more."""
+    """A store with the five required methods and no other ability."""
 
     def __init__(self, store: InMemoryStore) -> None:
         self.store = store

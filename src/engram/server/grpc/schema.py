@@ -122,7 +122,7 @@ class OutcomeValue(OneOf):
 
 
 class Helped(OneOf):
-    """How much a solution helped: yes or no, or a number."""
+    """The degree to which a solution helped: yes, no, or a number."""
 
     plainly: bool = Field(description="Yes or no.")
     share: float = Field(description="From 0 to 1.")
